@@ -1,11 +1,10 @@
 #include <mha/load/as_naming.hpp>
 
 #include <mha/layer/names.hpp>
-#include <mha/load/as_naming_text.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/described_names.hpp>
 #include <mha/load/model_reader.hpp>
-#include <mha/load/named_attention.hpp>
+#include <mha/load/named_layers.hpp>
 #include <mha/load/whole_model.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -33,7 +32,7 @@ public:
   explicit Writer(const Sources& model) {
     if (model.found().empty())
       fail("{}: no layer is found in it: write a description", model.title());
-    std::vector<Found> layers; // the text model's; of a lone other part, that one's
+    std::vector<Found> layers; // the text model's; of a file of another part alone, that part's
     for (const Found& layer : model.found())
       if (!layer.group.within({"vision", "visual", "audio"})) layers.push_back(layer);
     if (layers.empty()) layers = model.found();
@@ -41,10 +40,10 @@ public:
     family_ = first.family;
     if (naming::has_whole_model(*family_)) {
       whole_.emplace(model.found());
-      said_ = naming::model_of(*family_, first.group);
+      description_ = naming::model_of(*family_, first.group);
     }
     for (const Found& layer : layers)
-      add_layer(layer, whole_ ? block_prefix(layer.group, *said_) : layer.group.prefix);
+      add_layer(layer, whole_ ? block_prefix(layer.group, *description_) : layer.group.prefix);
   }
 
   std::string text() {
@@ -58,11 +57,11 @@ public:
     constexpr std::string_view shapes[]{"attention_only", "pre",  "parallel",
                                         "sandwich",       "post", "post_inside"};
     const bool whole = naming::has_whole_model(*family_);
-    top["block"] = whole ? shapes[static_cast<std::size_t>(said_->block)] : "attention_only";
-    if (whole && said_->tensor("mlp.out")) top["activation"] = activation();
+    top["block"] = whole ? shapes[static_cast<std::size_t>(description_->block)] : "attention_only";
+    if (whole && description_->tensor("mlp.out")) top["activation"] = activation();
     if (const Json form = norm_form(); !form.is_null()) top["norm"] = form;
     if (whole)
-      if (const double scale = said_->residual_scale.number(first()).value_or(1); scale != 1)
+      if (const double scale = description_->residual_scale.number(first()).value_or(1); scale != 1)
         top["residual_scale"] = scale;
     if (whole) top["embed"] = embed();
     top["tensors"] = tensors();
@@ -77,62 +76,63 @@ public:
 
 private:
   const Group& first() const { return layers_[0].group; }
-  DescribedFile file() const { return {*said_, first()}; }
+  DescribedFile file() const { return {*description_, first()}; }
 
   static void set_bias(Json& to, const std::optional<std::string>& bias) {
     if (bias) to["bias"] = bias->empty() ? Json(false) : Json(*bias);
   }
 
-  /// A tensor's object, or its name alone where that says it.
+  /// A tensor's object, or its name alone where it has no other member.
   static Json shortest(const Json& tensor, const char* name = "name") {
     return tensor.size() == 1 && tensor.contains(name) ? tensor[name] : tensor;
   }
 
   Json linear(const char* key) {
-    const DescribedTensor& said = *said_->tensor(key);
+    const DescribedTensor& described = *description_->tensor(key);
     const bool below = naming::is_of_layer(key),
-               biased = file().biased(said) != naming::Bias::never;
-    const io::Entry *const W = file().weight(said), *const b = biased ? file().bias(said) : nullptr;
+               biased = file().biased(described) != naming::Bias::never;
+    const io::Entry *const W = file().weight(described), *const b = biased ? file().bias(described)
+                                                                           : nullptr;
     claim(*W);
     Json tensor;
     tensor["name"] = below ? below_block(*W) : name_in_file(*W);
-    if (said.layout == "io") tensor["layout"] = "io";
-    set_bias(tensor, bias_said(*W, b, below ? &layers_[0] : nullptr));
+    if (described.layout == "io") tensor["layout"] = "io";
+    set_bias(tensor, named_bias(*W, b, below ? &layers_[0] : nullptr));
     return tensor;
   }
 
   Json activation() const {
-    for (const std::string& key : said_->activation.keys)
+    for (const std::string& key : description_->activation.keys)
       if (first().configured(key)) return fmt::format("config:{}", key);
-    return said_->activation.constant.value_or("gelu");
+    return description_->activation.constant.value_or("gelu");
   }
 
   // Norms.
 
-  struct Form {
+  struct NormForm {
     std::string_view kind;
     double eps = 0;
     bool one_plus = false, bare = false;
-    bool operator==(const Form&) const = default;
+    bool operator==(const NormForm&) const = default;
   };
 
-  static Form form_of(const Norm& norm) {
+  static NormForm form_of(const Norm& norm) {
     return {norm.kind == InputNorm::rms ? "rms" : "layer", norm.eps, norm.one_plus,
             norm.weight.empty()};
   }
-  static void add_form(Json& to, const Form& form) {
+  static void add_form(Json& to, const NormForm& form) {
     to["kind"] = form.kind, to["eps"] = form.eps;
     if (form.one_plus) to["one_plus"] = true;
   }
 
-  std::optional<Form> input_form() const {
+  std::optional<NormForm> input_form() const {
     const LayerReading& read = *layer_with_norm().read;
     const naming::InputNormalisation& norm = read.norm;
     if (norm.kind != naming::NormKind::layer && norm.kind != naming::NormKind::rms)
       return std::nullopt;
     if (!norm.weight && norm.needs_weight) return std::nullopt;
-    Form form{norm.kind == naming::NormKind::rms ? "rms" : "layer", 1e-5, norm.one_plus,
-              !norm.weight};
+    NormForm form{norm.kind == naming::NormKind::rms ? "rms" : "layer", 1e-5, norm.one_plus,
+                  !norm.weight};
     for (const auto& setting : read.settings)
       if (setting.name == "input_norm_eps") form.eps = Json::parse(setting.value).get<double>();
     return form;
@@ -148,16 +148,16 @@ private:
     return to;
   }
 
-  /// `of`: the layer that it is of; null: a norm of the model's ends.
-  Json norm_json(const Form& form, const io::Entry* weight, const io::Entry* bias,
+  /// `of` is the norm's layer; null: a norm of the model's ends.
+  Json norm_json(const NormForm& form, const io::Entry* weight, const io::Entry* bias,
                  const ReadAs* of) {
     Json to;
-    Form shown = form;
+    NormForm shown = form;
     shown.bare = false;
     if (weight) {
       claim(*weight);
       to["weight"] = of ? below_block(*weight, *of) : name_in_file(*weight);
-      if (form.kind == "layer") set_bias(to, bias_said(*weight, bias, of));
+      if (form.kind == "layer") set_bias(to, named_bias(*weight, bias, of));
     } else {
       to["affine"] = false;
     }
@@ -165,18 +165,18 @@ private:
     return shortest(to, "weight");
   }
 
-  /// What the whole model's norms are that say nothing else; nothing where it has none.
-  std::optional<Form> common_form() const {
-    const DescribedNorm& said = said_->norm_form;
-    if (said.kind == "none") return std::nullopt;
-    return Form{said.kind == "rms" ? "rms" : "layer", naming::epsilon_of(said, first()),
-                said.one_plus, false};
+  /// The default of the whole model's norms; nothing where it has none.
+  std::optional<NormForm> common_form() const {
+    const DescribedNorm& described = description_->norm_form;
+    if (described.kind == "none") return std::nullopt;
+    return NormForm{described.kind == "rms" ? "rms" : "layer",
+                    naming::epsilon_of(described, first()), described.one_plus, false};
   }
 
   Json norm_of(const char* key) {
-    const DescribedNorm& said = *said_->norm(key);
-    const io::Entry *const weight = file().weight(said), *const bias = file().bias(said);
-    Form form = form_of(ModelReader(first(), *said_).form(said));
+    const DescribedNorm& described = *description_->norm(key);
+    const io::Entry *const weight = file().weight(described), *const bias = file().bias(described);
+    NormForm form = form_of(ModelReader(first(), *description_).form(described));
     form.bare = !weight;
     return norm_json(form, weight, form.kind == "layer" ? bias : nullptr,
                      naming::is_of_layer(key) ? &layers_[0] : nullptr);
@@ -187,50 +187,51 @@ private:
       const ReadAs& layer = layer_with_norm();
       const naming::InputNormalisation& norm = layer.read->norm;
       const auto entry = [](const std::optional<io::Entry>& of) { return of ? &*of : nullptr; };
-      Json said = norm_json(*form, entry(norm.weight), entry(norm.bias), &layer);
+      Json object = norm_json(*form, entry(norm.weight), entry(norm.bias), &layer);
       if (&layer != &layers_[0]) {
-        if (!said.is_object()) said = {{"weight", said}};
-        said["optional"] = true;
+        if (!object.is_object()) object = {{"weight", object}};
+        object["optional"] = true;
       }
-      to["norm"] = said;
+      to["norm"] = object;
     }
     if (!whole_) return;
-    const bool sandwich = said_->block == BlockShape::sandwich;
+    const bool sandwich = description_->block == BlockShape::sandwich;
     for (const char* key : {"post_norm", "norm", "mlp.norm", "mlp.post_norm", "mlp.inner_norm"}) {
       const std::string_view name = key;
-      if (name == "norm" && said_->normalises_before()) continue; // above
+      if (name == "norm" && description_->normalises_before()) continue; // above
       if (name.ends_with("post_norm") && !sandwich) continue;
-      if (said_->norm(key)) to[key] = norm_of(key);
+      if (description_->norm(key)) to[key] = norm_of(key);
     }
   }
 
   // The layers.
 
-  static Json tensor_json(const naming::DescribedTensor& said) {
-    if (!said.values.empty()) return {{"values", said.values}};
-    Json tensor{{"name", said.name}};
-    if (!said.layout.empty()) tensor["layout"] = said.layout;
-    set_bias(tensor, said.bias);
-    if (!said.split.empty()) tensor["split"] = fmt::format("{}", fmt::join(said.split, ","));
-    if (said.by_head) tensor["by"] = "head";
-    if (said.groups > 0) tensor["groups"] = said.groups;
+  static Json tensor_json(const naming::DescribedTensor& described) {
+    if (!described.values.empty()) return {{"values", described.values}};
+    Json tensor{{"name", described.name}};
+    if (!described.layout.empty()) tensor["layout"] = described.layout;
+    set_bias(tensor, described.bias);
+    if (!described.split.empty())
+      tensor["split"] = fmt::format("{}", fmt::join(described.split, ","));
+    if (described.by_head) tensor["by"] = "head";
+    if (described.groups > 0) tensor["groups"] = described.groups;
     return shortest(tensor);
   }
 
   Json tensors() {
     Json to;
-    for (const auto& [key, said] : attention()) to[key] = tensor_json(said);
-    if (whole_ && said_->tensor("mlp.out")) add_feed_forward(to);
+    for (const auto& [key, described] : attention()) to[key] = tensor_json(described);
+    if (whole_ && description_->tensor("mlp.out")) add_feed_forward(to);
     add_norms(to);
     return to;
   }
 
   void add_feed_forward(Json& to) {
     for (const char* key : {"mlp.in_up", "mlp.in", "mlp.product_bias", "mlp.up", "mlp.out"}) {
-      const DescribedTensor* const said = said_->tensor(key);
-      if (!said) continue;
-      const io::Entry* const entry = file().weight(*said);
-      if (said->key != "mlp.product_bias")
+      const DescribedTensor* const described = description_->tensor(key);
+      if (!described) continue;
+      const io::Entry* const entry = file().weight(*described);
+      if (described->key != "mlp.product_bias")
         to[key] = shortest(linear(key));
       else if (entry)
         to[key] = below_block(*entry);
@@ -268,7 +269,7 @@ private:
   // The ends.
 
   Json table(const char* key, const char* by) {
-    const io::Entry* entry = file().table(*said_->tensor(key));
+    const io::Entry* entry = file().table(*description_->tensor(key));
     claim(*entry);
     Json step{{"table", name_in_file(*entry)}};
     if (by) step["by"] = by;
@@ -309,7 +310,7 @@ private:
       return name_in_file(*entry);
     };
     const bool tied = stored && stored->matrix.raw() == whole_->embedding().tokens.raw();
-    const io::Entry* const bias = ModelReader(first(), *said_).head_bias(tied);
+    const io::Entry* const bias = ModelReader(first(), *description_).head_bias(tied);
     if (tied) {
       to["tied"] = true;
       if (bias) to["bias"] = own(bias);
@@ -320,7 +321,8 @@ private:
     }
     if (head.dense.present()) {
       to["dense"] = shortest(linear("head.dense"));
-      if (said_->head_activation.said()) to["activation"] = *said_->head_activation.constant;
+      if (description_->head_activation.said())
+        to["activation"] = *description_->head_activation.constant;
       if (head.norm.present()) to["norm"] = norm_of("head.norm");
     }
     if (head.softcap != 0) to["softcap"] = head.softcap;
@@ -328,9 +330,9 @@ private:
     return to;
   }
 
-  std::shared_ptr<const naming::Description> said_;
+  std::shared_ptr<const naming::Description> description_;
   std::optional<WholeModel> whole_;
-  std::optional<Form> common_;
+  std::optional<NormForm> common_;
 };
 
 } // namespace

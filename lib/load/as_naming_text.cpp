@@ -1,4 +1,4 @@
-#include <mha/load/as_naming_text.hpp>
+#include <mha/load/as_naming.hpp>
 
 #include <mha/layer/settings.hpp>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Written = nlohmann::ordered_json;
 
-/// On one line, a space behind commas and colons.
+/// JSON on one line with a space after commas and colons.
 std::string json_line(const Written& value) {
   if (value.is_object() || value.is_array()) {
     std::string out, comma;

@@ -4,13 +4,10 @@
 #include <mha/naming/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/load/check_settings.hpp>
-#include <mha/load/labels.hpp>
-#include <mha/load/latent.hpp>
+#include <mha/load/assemble_steps.hpp>
 #include <mha/load/masks.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/load/sizes.hpp>
-#include <mha/load/take_positions.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 
@@ -64,7 +61,7 @@ public:
     const bool is_patch = result && result->bound;
     take_given();
     take_labels(std::move(labels), layer_, notes_);
-    if (!parts_.empty()) fail("{} is no tensor of a layer", parts_.begin()->second.source);
+    if (!parts_.empty()) fail("{} is not a tensor of a layer", parts_.begin()->second.source);
     check_settings(layer_, head_source, output_source, notes_);
     if (is_patch) patch_given_head_result(layer_);
     return std::move(layer_);
@@ -76,8 +73,8 @@ private:
     return part == parts_.end() ? nullptr : &part->second;
   }
 
-  /// Arrays without numbers may claim any length, and num_heads is any number: neither may
-  /// make work or take memory that no tensor's numbers are behind.
+  /// Arrays without numbers may claim any length, and num_heads may be any number. Neither may cost
+  /// time or memory out of proportion to the numbers that the tensors have.
   void require_plausible(const Dims& d) const {
     constexpr std::size_t harmless = 1 << 16;
     for (const auto& [count, what] :
@@ -101,10 +98,10 @@ private:
         part.tensor = transposed(part.tensor), part.source += ", transposed for columns,";
   }
 
-  /// Which results of the files start the computation. One that was bound always does; one that was
-  /// merely found does only where what it is computed from is missing.
+  /// Chooses the results that the computation starts from. One that was bound always does; one that
+  /// was merely found does only where what it is computed from is missing.
   void choose_given() {
-    // Made for can_compute alone, which asks what is there, not how large it is: sizes are found
+    // Only for can_compute, which asks which tensors exist, not how large they are: sizes are found
     // later, from what is chosen here.
     Layer unsized;
     unsized.settings = layer_.settings;
@@ -115,7 +112,7 @@ private:
     if (const NamedTensor* both = find("W_kv_a")) unsized.W_c_kv = both->tensor;
     if (find("bias")) unsized.bias.emplace_back();
     const bool fused = find("W_qkv") != nullptr;
-    // No weight is the identity, but a result that is there is a better guess than that.
+    // An absent weight is the identity, but a result in the file is a better guess.
     const auto projected = [&](Stage stage) {
       switch (stage) {
       case Stage::q:
@@ -140,7 +137,7 @@ private:
         candidates[*stage] = name;
       }
     StageSet available;
-    std::string passed_over, source;
+    std::string skipped, source;
     for (const StageInfo& info : stages()) {
       const Stage stage = info.stage;
       const auto candidate = candidates.find(stage);
@@ -150,21 +147,21 @@ private:
           unsized.given_set.add(stage);
           given_[stage] = candidate->second;
         } else {
-          passed_over += fmt::format("{}{}", passed_over.empty() ? "" : ", ", candidate->second);
+          skipped += fmt::format("{}{}", skipped.empty() ? "" : ", ", candidate->second);
           source = parts_.at(candidate->second).source;
           parts_.erase(candidate->second);
         }
       }
       if (computable || unsized.has_given(stage)) available.add(stage);
     }
-    if (!passed_over.empty())
+    if (!skipped.empty())
       notes_.emplace_back(message(
           "{} in the files: results, computed again from the layer; to start from one, bind "
           "it: <NAME=FILE>",
-          passed_over));
+          skipped));
   }
 
-  /// Given stages without an axis of heads are one head, where nothing says that there are more.
+  /// Given stages without an axis of heads are one head, unless num_heads is larger.
   void add_head_axis() {
     const bool projected = std::ranges::any_of(parts_, [](const auto& part) {
       return part.first.starts_with("X") || (part.first.starts_with("W_") && part.first != "W_o") ||
@@ -209,7 +206,7 @@ private:
            {std::pair("q", &split.q), {"k", &split.k}, {"v", &split.v}}) {
         const auto [at, added] = parts_.emplace(std::string(letter) + name, part);
         if (!added)
-          fail("{} and {} are both given; one of them is to go", part.source, at->second.source);
+          fail("{} and {} are both given; leave one of them out", part.source, at->second.source);
         at->second.tensor = *tensor;
         at->second.source = fmt::format("{}, its columns of {},", part.origin(), name);
         at->second.from = part.origin();
@@ -218,7 +215,7 @@ private:
     }
   }
 
-  /// A part of the table in the layer's precision, as the layer keeps it; empty if it is not there.
+  /// Moves a part into the layer, in the form and precision that the layer keeps.
   void take(const TensorInfo& info) {
     const auto part = parts_.find(std::string(info.name));
     if (part == parts_.end()) return;
@@ -228,7 +225,7 @@ private:
     parts_.erase(part);
   }
 
-  /// Whatever has a place in the layer; X_kv is X_k and X_v.
+  /// Moves all parts that the layer keeps; X_kv becomes X_k and X_v.
   void take_tensors() {
     if (const auto both = parts_.find("X_kv"); both != parts_.end()) {
       Tensor& tensor = both->second.tensor; // one memory for both
@@ -292,8 +289,8 @@ DType compute_dtype(const NamedTensors& parts, std::optional<DType> wanted) {
 
 Layer make_layer(NamedTensors parts, Settings settings, std::optional<DType> dtype, Labels labels,
                  std::vector<Note>* notes) {
-  std::vector<Note> unheard;
-  return Assembler(std::move(parts), std::move(settings), dtype, notes ? *notes : unheard)
+  std::vector<Note> unused;
+  return Assembler(std::move(parts), std::move(settings), dtype, notes ? *notes : unused)
       .assemble(std::move(labels));
 }
 

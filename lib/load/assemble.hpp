@@ -12,7 +12,7 @@
 
 namespace mha {
 
-/// A tensor by its canonical name (tensor_names.hpp) or a stage's name, as it was read.
+/// A tensor as read from a file or binding, before it is checked and converted.
 struct NamedTensor {
   Tensor tensor;
   std::string
@@ -21,14 +21,15 @@ struct NamedTensor {
   bool weak = false;  ///< numbers without a dtype (JSON lists), which do not decide the precision
   bool loose = false; ///< bound without @AXES to a tensor of another name
   bool rows = false;  ///< applied to rows, X W, even where the files' tokens are columns
-  /// Where the file has another shape (transposed, a part of a fused weight), `source` says so, and
-  /// this is the tensor alone, for `info`; else "".
+  /// Where `source` mentions a conversion (transposed, a part of a fused weight): the tensor in the
+  /// file alone, for `info`; else "".
   std::string from{};
-  /// Of a file that does not say the axes: the binding that reads the tensor so, to which they can
-  /// be added ("q=good.pt:q"); else "".
-  std::string unsaid{};
+  /// Where the file does not name the axes: the binding without axes that reads the tensor, to
+  /// which they can be added ("q=good.pt:q"); else "".
+  std::string bare_binding{};
   const std::string& origin() const { return from.empty() ? source : from; }
 };
+/// By canonical names (layer/names.hpp) or names of stages.
 using NamedTensors = std::map<std::string, NamedTensor>;
 
 struct Labels {
@@ -40,15 +41,15 @@ struct Labels {
   void take(std::string_view name, io::LabelLists lists, std::string source);
 };
 
-/// Whether `columns` exchanges the last two axes of this tensor or stage.
+/// Whether the setting `columns` transposes the last two axes of this tensor or stage.
 bool turns_in_columns(const std::string& name, const Tensor& tensor);
 
-/// The precision a layer is computed in: `wanted`, else that of X or the earliest stage given: f64
-/// for f64, and for numbers without a dtype where nothing else brings one; f32 for the rest.
+/// The precision a layer is computed in: `wanted`, else that of X or of the earliest given stage.
+/// Numbers without a dtype count as f64 where no tensor has one, other dtypes than f64 as f32.
 DType compute_dtype(const NamedTensors& parts, std::optional<DType> wanted);
 
 /// Checks and converts everything. `notes` gets a line for every default that was taken silently
-/// and every result that was passed over. Throws Error "weights.npz: W_q is (64, 60): 60 columns do
+/// and every result that was skipped. Throws Error "weights.npz: W_q is (64, 60): 60 columns do
 /// not split into 8 heads; give --num-heads or fix W_q".
 Layer make_layer(NamedTensors parts, Settings settings, std::optional<DType> dtype = std::nullopt,
                  Labels labels = {}, std::vector<Note>* notes = nullptr);

@@ -1,4 +1,4 @@
-#include <mha/load/check_settings.hpp>
+#include <mha/load/assemble_steps.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/system/named.hpp>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view starts_at = "the computation starts at ";
 
-/// A stage that the computation starts from makes the settings of the steps before it idle: from
-/// `own` on, which one is given; "" if none is.
+/// A given stage makes the settings of the steps before it idle. The given one from `own` on; "":
+/// there is none.
 std::string replaced(const Layer& layer, Stage own) {
   for (std::size_t i = index_of(own); i <= index_of(Stage::weights); ++i) {
     const StageInfo& info = stages()[i];
@@ -24,15 +24,14 @@ std::string replaced(const Layer& layer, Stage own) {
   return "";
 }
 
-/// The same of what is before queries, keys and values, where all of them are given.
+/// The given stage for settings before queries, keys and values: all three, or a later one.
 std::string before_heads(const Layer& layer) {
   const bool all =
       layer.has_given(Stage::q) && layer.has_given(Stage::k) && layer.has_given(Stage::v);
   return all ? fmt::format("{}q, k and v", starts_at) : replaced(layer, Stage::scores);
 }
 
-/// A setting of rotary embedding, and the kinds of scaling that read it; none listed: every
-/// rotation does.
+/// A setting of rotary embedding, and the kinds of scaling that read it; an empty list: all do.
 struct RopeSetting {
   std::string_view name;
   std::vector<RopeScaling> read_by;
@@ -67,7 +66,7 @@ std::string idle_rope(const Settings& s, const RopeSetting& setting) {
   return s.rope == Rope::none ? "rope is none" : "";
 }
 
-/// Why a setting has no effect on this layer; "" if it has.
+/// Why a setting has no effect on this layer; "": it has one.
 std::string idle(const Layer& layer, std::string_view name) {
   const Settings& s = layer.settings;
   if (const RopeSetting* rope = find_named(rope_settings(), name)) return idle_rope(s, *rope);
@@ -102,13 +101,14 @@ std::string idle(const Layer& layer, std::string_view name) {
   return "";
 }
 
-/// Whether a setting still says which keys are masked, though the softmax is not computed.
-bool masks_only_what_is_told(const Layer& layer, std::string_view name) {
+/// Whether a setting still decides which keys are shown as masked, though the softmax is not
+/// computed.
+bool only_hides_keys(const Layer& layer, std::string_view name) {
   return (name == "causal" || name == "window_left" || name == "window_right") &&
          !layer.has_given(Stage::masked) && !layer.has_given(Stage::shifted);
 }
 
-/// What the kinds of rotary scaling need: `pairs` are rotated.
+/// Throws Error where a kind of rotary scaling lacks what it needs; `pairs` are rotated.
 template <class Origin>
 void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
   const Settings& s = layer.settings;
@@ -136,25 +136,25 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
                origin("rope_scaling"), name, number);
 }
 
-/// Whether a setting was written into a layer's file, and not as it is by itself. A model's
-/// family and its config say much that a layer has no use for.
-bool is_said_by_file(const Settings& settings, const std::string& name, const std::string& from) {
+/// Whether a layer's file sets a setting to something else than its default. What a model's family
+/// and config set is left out, because a layer has no use for much of it.
+bool is_set_by_file(const Settings& settings, const std::string& name, const std::string& from) {
   const SettingInfo* info = find_setting(name);
   return info && !from.empty() && !from.starts_with("config.json") && !from.ends_with(" names") &&
          info->get(settings) != info->get(Settings{});
 }
 
-/// Settings of options and files that change nothing.
+/// Notes settings of options and files that change nothing.
 void note_idle(const Layer& layer, std::vector<Note>& notes) {
   const Settings& s = layer.settings;
   for (const auto& [name, from] : s.origins) {
     if (from.starts_with("--text: ")) continue; // of the model that the text is for
     const bool option = is_given(from);
-    if (!option && !is_said_by_file(s, name, from)) continue;
+    if (!option && !is_set_by_file(s, name, from)) continue;
     const std::string why = idle(layer, name);
     if (why.empty() || (!option && why.starts_with(starts_at))) continue;
     const std::string what = option ? from : fmt::format("{}: {}", from, name);
-    notes.push_back(option && masks_only_what_is_told(layer, name)
+    notes.push_back(option && only_hides_keys(layer, name)
                         ? Note(fmt::format("{} changes no number: {}; measures, pictures and "
                                            "pages leave out the keys that it masks",
                                            what, why))
@@ -166,10 +166,11 @@ template <class Origin> void check_qk_norm(const Layer& layer, const Origin& ori
   const Settings& s = layer.settings;
   if (s.qk_norm == QkNorm::layer && s.qk_norm_one_plus &&
       !(layer.q_norm_weight.empty() && layer.k_norm_weight.empty()))
-    fail("{}: qk_norm_one_plus is of an RMS norm, but qk_norm is layer ({})",
+    fail("{}: qk_norm_one_plus is only for an RMS norm, but qk_norm is layer ({})",
          origin("qk_norm_one_plus"), origin("qk_norm"));
   if (s.qk_norm == QkNorm::rms && !(layer.q_norm_bias.empty() && layer.k_norm_bias.empty()))
-    fail("{}: q_norm.bias and k_norm.bias are of a layer norm, but qk_norm is rms: give <qk_norm> "
+    fail("{}: q_norm.bias and k_norm.bias are only for a layer norm, but qk_norm is rms: give "
+         "<qk_norm> "
          "layer, or leave them out",
          origin("qk_norm"));
 }
@@ -185,7 +186,7 @@ void check_settings(const Layer& layer, const std::string& head_source,
     return at == s.origins.end() ? std::string("default") : at->second;
   };
   if (s.input_norm == InputNorm::checkpoint)
-    fail("{}: input_norm is checkpoint, but these files do not say how the family normalises; give "
+    fail("{}: input_norm is checkpoint, but nothing in these files defines the model's norm; give "
          "layer or rms",
          origin("input_norm"));
   const StageSet available = available_stages(layer);

@@ -19,33 +19,33 @@ using naming::Group;
 
 namespace {
 
-std::size_t number_of_layers(const Description& said, const Group& group) {
+std::size_t number_of_layers(const Description& description, const Group& group) {
   constexpr std::size_t most = 4096;
   std::size_t layers = 1;
-  if (said.layers.size() > 1) {
-    layers = said.layers.size();
-  } else if (said.num_layers.said()) {
-    const double count = said.num_layers.number(group).value_or(0);
+  if (description.layers.size() > 1) {
+    layers = description.layers.size();
+  } else if (description.num_layers.said()) {
+    const double count = description.num_layers.number(group).value_or(0);
     if (!(count >= 1 && count <= most) || count != std::floor(count))
-      fail("{}: num_layers is {}: a whole number from 1 to {} expected", said.num_layers.where,
-           count, most);
+      fail("{}: num_layers is {}: a whole number from 1 to {} expected",
+           description.num_layers.where, count, most);
     layers = static_cast<std::size_t>(count);
   } else {
-    for (const auto& [key, tensor] : said.tensors)
+    for (const auto& [key, tensor] : description.tensors)
       if (naming::is_of_layer(key) && tensor.values.empty())
         for (const io::Entry& entry : group.contents->tensors)
-          if (const auto n = number_in(entry.name, whole_pattern(said, tensor.name, 0)))
+          if (const auto n = number_in(entry.name, whole_pattern(description, tensor.name, 0)))
             layers = std::max(layers, *n + 1);
-    if (layers > most) fail("{}: {} layers: at most {} expected", said.file, layers, most);
+    if (layers > most) fail("{}: {} layers: at most {} expected", description.file, layers, most);
   }
-  for (const auto& [name, setting] : said.settings)
+  for (const auto& [name, setting] : description.settings)
     if (!setting.layers.empty() && setting.layers.size() != layers)
       fail("{}: {} of {}, but the model has {}", setting.where,
            counted(setting.layers.size(), "values"), name, counted(layers, "layers"));
   return layers;
 }
 
-/// Holds every tensor against the others: of a mistake in one layer all commands tell.
+/// Checks every tensor against the others, so that all commands report a mistake in any layer.
 void check_tensors(std::vector<Found> layers, const naming::Options& options) {
   for (Found& layer : layers) layer.group.outline = true;
   const WholeModel model(layers);
@@ -122,9 +122,10 @@ std::vector<Note> unclaimed_tensors(const Group& group) {
   }
   if (count == 0) return {};
   if (count > most) list += fmt::format(" and {} more", count - most);
-  return {warning(fmt::format("{}: nothing in {} names {}; \"ignore\" says what is no part of the "
-                              "model",
-                              group.contents->name, group.description->file, list))};
+  return {
+      warning(fmt::format("{}: nothing in {} names {}; list under \"ignore\" what is not part of "
+                          "the model",
+                          group.contents->name, group.description->file, list))};
 }
 
 } // namespace mha

@@ -45,8 +45,8 @@ std::string_view layers_word(std::string_view layers) {
   return layers.substr(0, layers.find(".{"));
 }
 
-std::string_view layers_word(const Description& said) {
-  return said.layers.empty() ? std::string_view() : layers_word(said.layers[0]);
+std::string_view layers_word(const Description& description) {
+  return description.layers.empty() ? std::string_view() : layers_word(description.layers[0]);
 }
 
 std::string block_prefix(const Group& group, std::string_view layers) {
@@ -56,17 +56,17 @@ std::string block_prefix(const Group& group, std::string_view layers) {
   return "";
 }
 
-std::string block_prefix(const Group& group, const Description& said) {
-  return said.is_family ? block_prefix(group, layers_word(said)) : group.prefix;
+std::string block_prefix(const Group& group, const Description& description) {
+  return description.is_family ? block_prefix(group, layers_word(description)) : group.prefix;
 }
 
-DescribedFile::DescribedFile(const Description& said, const Group& group)
-    : said_(said),
+DescribedFile::DescribedFile(const Description& description, const Group& group)
+    : description_(description),
       group_(group),
       layer_(group.number().value_or(0)),
-      block_(block_prefix(group, said)) {
-  if (said.is_family && !block_.empty())
-    model_ = block_.substr(0, block_.size() - layers_word(said).size() - 2 -
+      block_(block_prefix(group, description)) {
+  if (description.is_family && !block_.empty())
+    model_ = block_.substr(0, block_.size() - layers_word(description).size() - 2 -
                                   std::to_string(layer_).size());
 }
 
@@ -77,8 +77,8 @@ std::string DescribedFile::whole_name(std::string_view key, std::string_view nam
        {std::pair<std::string_view, std::string>(attention_mark, group_.prefix),
         {above_mark, group_.parent()}})
     if (name.starts_with(mark)) return prefix + std::string(name.substr(mark.size()));
-  const bool alone = said_.is_family && block_.empty();
-  return (alone ? group_.parent(said_.attention_depth) : block_) + std::string(name);
+  const bool alone = description_.is_family && block_.empty();
+  return (alone ? group_.parent(description_.attention_depth) : block_) + std::string(name);
 }
 
 const io::Entry* DescribedFile::find(std::string_view key, std::string_view names,
@@ -90,9 +90,9 @@ const io::Entry* DescribedFile::find(std::string_view key, std::string_view name
   };
   for (const std::string_view name : split_at(names, '|')) {
     const io::Entry* entry = nullptr;
-    if (said_.is_family && naming::is_of_attention(key)) {
+    if (description_.is_family && naming::is_of_attention(key)) {
       entry = group_.find(name);
-    } else if (said_.is_family && key.starts_with("head")) { // at the top, or below any part
+    } else if (description_.is_family && key.starts_with("head")) { // at the top, or below any part
       for (std::string at = model_; !entry; at = enclosing_prefix(at)) {
         entry = first_of(at + std::string(name));
         if (at.empty()) break;
@@ -106,7 +106,7 @@ const io::Entry* DescribedFile::find(std::string_view key, std::string_view name
 }
 
 const io::Entry* DescribedFile::weight(const DescribedTensor& tensor) const {
-  if (!said_.is_family || tensor.key == "head.bias" || tensor.key == "mlp.product_bias")
+  if (!description_.is_family || tensor.key == "head.bias" || tensor.key == "mlp.product_bias")
     return find(tensor.key, with_head(tensor.name, 0), whole);
   if (is_table(tensor.key)) return table(tensor);
   if (naming::is_of_mixture(tensor.key)) // experts of several in one tensor have no module
@@ -115,21 +115,23 @@ const io::Entry* DescribedFile::weight(const DescribedTensor& tensor) const {
 }
 
 const io::Entry* DescribedFile::table(const DescribedTensor& tensor) const {
-  const Endings& endings = !said_.is_family ? whole : is_bare(tensor.name) ? of_table : of_map;
+  const Endings& endings = !description_.is_family ? whole
+                           : is_bare(tensor.name)  ? of_table
+                                                   : of_map;
   const io::Entry* const own = find(tensor.key, tensor.name, endings);
-  if (own || tensor.key != "embed.token" || said_.shared_tokens.empty()) return own;
-  return find("head", said_.shared_tokens, of_map);
+  if (own || tensor.key != "embed.token" || description_.shared_tokens.empty()) return own;
+  return find("head", description_.shared_tokens, of_map);
 }
 
 naming::Bias DescribedFile::biased(const DescribedTensor& tensor) const {
   if (tensor.needs_bias) return naming::Bias::always;
   if (tensor.bias) return tensor.bias->empty() ? naming::Bias::never : naming::Bias::if_there;
-  return tensor.key.starts_with("mlp.") ? said_.mlp_bias.of(group_) : naming::Bias::if_there;
+  return tensor.key.starts_with("mlp.") ? description_.mlp_bias.of(group_) : naming::Bias::if_there;
 }
 
 std::string DescribedFile::bias_name(const DescribedTensor& tensor) const {
   if (tensor.bias) return *tensor.bias;
-  return said_.is_family && !is_bare(tensor.name) && !tensor.name.ends_with(".weight")
+  return description_.is_family && !is_bare(tensor.name) && !tensor.name.ends_with(".weight")
              ? tensor.name + ".bias"
              : bias_beside(tensor.name);
 }
@@ -137,7 +139,7 @@ std::string DescribedFile::bias_name(const DescribedTensor& tensor) const {
 const io::Entry* DescribedFile::bias(const DescribedTensor& tensor) const {
   if (tensor.bias)
     return tensor.bias->empty() ? nullptr : find(tensor.key, with_head(*tensor.bias, 0), whole);
-  if (said_.is_family && naming::is_of_attention(tensor.key)) { // names of its module
+  if (description_.is_family && naming::is_of_attention(tensor.key)) { // names of its module
     for (const std::string_view name : split_at(tensor.name, '|'))
       if (group_.has(name)) return group_.find(bias_beside(std::string(name)));
     return nullptr;
@@ -148,11 +150,11 @@ const io::Entry* DescribedFile::bias(const DescribedTensor& tensor) const {
 
 const io::Entry* DescribedFile::weight(const DescribedNorm& norm) const {
   if (norm.weight.empty()) return nullptr;
-  return find(norm.key, norm.weight, said_.is_family ? of_norm : whole);
+  return find(norm.key, norm.weight, description_.is_family ? of_norm : whole);
 }
 
 const io::Entry* DescribedFile::bias(const DescribedNorm& norm) const {
-  if (said_.is_family) return find(norm.key, norm.weight, of_norm_bias);
+  if (description_.is_family) return find(norm.key, norm.weight, of_norm_bias);
   if (norm.bias) return norm.bias->empty() ? nullptr : find(norm.key, *norm.bias, whole);
   const std::string beside = bias_beside(whole_name(norm.key, norm.weight));
   return beside.empty() ? nullptr : group_.elsewhere(beside);
@@ -169,15 +171,15 @@ const io::Entry& DescribedFile::needed(const std::string& name, const std::strin
 const io::Entry& DescribedFile::needed(const DescribedTensor& tensor,
                                        const io::Entry* entry) const {
   if (entry) return *entry;
-  const bool of_module = said_.is_family && naming::is_of_attention(tensor.key);
+  const bool of_module = description_.is_family && naming::is_of_attention(tensor.key);
   const std::string name =
       of_module ? group_.prefix + tensor.name : whole_name(tensor.key, tensor.name);
-  if (said_.is_users(tensor)) needed(with_head(name, 0), tensor.where);
+  if (description_.is_users(tensor)) needed(with_head(name, 0), tensor.where);
   fail("{}: {}{} is missing, so that the layers' inputs cannot be computed; {}",
        group_.contents->name, name, is_bare(name) ? "" : ".weight", give_X_instead);
 }
 
-void DescribedFile::pass_over(std::string_view key, const std::string& name) const {
+void DescribedFile::mark_skipped(std::string_view key, const std::string& name) const {
   if (!group_.reads || name.empty()) return;
   const std::string own = whole_name(key, name);
   if (head_mark_in(own) == std::string::npos) return group_.reads->pass_over(own);

@@ -1,6 +1,6 @@
 #pragma once
-// The tensors of a checkpoint as a description names them, seen from one layer: where its names
-// are in the file, and entries that are turned, stacked, multiplied or folded when they are read.
+// Finds the tensors that a description names for one layer of a checkpoint, and presents them as
+// entries that are transposed, stacked, multiplied or folded when they are read.
 
 #include <mha/load/described_tensors.hpp>
 #include <mha/load/families/description.hpp>
@@ -15,39 +15,39 @@ namespace mha {
 
 /// "transformer.h.0." of "transformer.h.0.attn." and "h"; "" if it is not there.
 std::string block_prefix(const naming::Group& group, std::string_view layers);
-/// The same of the description's layers.
-std::string block_prefix(const naming::Group& group, const naming::Description& said);
+/// The prefix of the block by the description's layers.
+std::string block_prefix(const naming::Group& group, const naming::Description& description);
 /// "h" of "h.{layer}.".
 std::string_view layers_word(std::string_view layers);
-/// The same of a description; "" where it has no layers.
-std::string_view layers_word(const naming::Description& said);
+/// "h" of the description's first layer; "" where it has no layers.
+std::string_view layers_word(const naming::Description& description);
 
-/// What messages about a model's tensors end with.
+/// The end of messages about a model's tensors.
 inline const Message give_X_instead = message("give a layer's input instead of a text: <X=FILE>");
 
 class DescribedFile {
 public:
-  DescribedFile(const naming::Description& said, const naming::Group& group);
+  DescribedFile(const naming::Description& description, const naming::Group& group);
 
-  /// "transformer.h.0." and "transformer.", which are before the names of a family's blocks and
-  /// ends; "" where the layer is alone.
+  /// The prefixes of a family's block and of the model's other tensors, "transformer.h.0." and
+  /// "transformer."; "" where the layer is alone.
   const std::string& block() const { return block_; }
   const std::string& model() const { return model_; }
   /// The whole name of a tensor of `key` that the description calls `name`, without its ending.
   std::string whole_name(std::string_view key, std::string_view name) const;
 
-  /// As the file has them, the first of the names a|b; nullptr: it has none.
+  /// The entry in the file, by the first of the names a|b that it has; nullptr: it has none.
   const io::Entry* weight(const naming::DescribedTensor& tensor) const;
   const io::Entry* bias(const naming::DescribedTensor& tensor) const;
   const io::Entry* weight(const naming::DescribedNorm& norm) const;
   const io::Entry* bias(const naming::DescribedNorm& norm) const;
-  /// The tokens' table is elsewhere where models share it.
+  /// A table; models that share the tokens' table have it under another name.
   const io::Entry* table(const naming::DescribedTensor& tensor) const;
-  /// Whether the module has a bias: as its own word says, else the rule of its kind.
+  /// Whether the module has a bias: by its own key, else by the rule for its kind.
   naming::Bias biased(const naming::DescribedTensor& tensor) const;
 
-  /// A weight read as (in, out), or of heads (heads, in, out), and the bias of its outputs. Throws
-  /// Error where one is missing that has to be there, or is stored otherwise.
+  /// A weight read as (in, out), of heads as (heads, in, out), and the bias of its outputs. Throws
+  /// Error where a required one is missing or is stored otherwise.
   io::Entry matrix(const naming::DescribedTensor& tensor) const;
   std::optional<io::Entry> bias_of(const naming::DescribedTensor& tensor) const;
   struct Map {
@@ -55,32 +55,32 @@ public:
     std::optional<io::Entry> b;
   };
   Map map(const naming::DescribedTensor& tensor) const { return {matrix(tensor), bias_of(tensor)}; }
-  /// The same of a map of the embedding, which may be a convolution of patches that do not overlap:
-  /// one of a patch's numbers in their order, channels, rows, columns.
+  /// A map of the embedding. A convolution of patches that do not overlap becomes a map of a
+  /// patch's numbers in the order channels, rows, columns.
   Map embedding_map(const naming::DescribedTensor& tensor) const;
-  /// Rows of tokens, positions or types; of one type its row alone may be there.
+  /// Rows of tokens, positions or types; a single type may be stored as a vector.
   io::Entry rows(const naming::DescribedTensor& tensor) const;
-  /// The rows before the vectors that come in, one below the other.
+  /// The rows that are prepended to incoming vectors, one below the other.
   io::Entry rows_in_front() const;
-  /// Rows of positions that are computed, of a stream of this width (0: not known).
+  /// Computed rows of positions for a stream of this width (0: not known).
   io::Entry sinusoid(std::size_t width) const;
-  /// A tensor as it is stored, or those of the heads, stacked.
+  /// A tensor in its stored shape, or those of the heads, stacked.
   io::Entry as_stored(const naming::DescribedTensor& tensor) const;
 
-  /// Weight and bias of a norm of `width` numbers (0: any), what a batch norm's statistics say in
-  /// them; nothing where it has none, or the layer lacks it.
+  /// Weight and bias of a norm of `width` numbers (0: any), with a batch norm's statistics folded
+  /// in; nothing where it has none, or the layer lacks it.
   struct NormTensors {
     std::optional<io::Entry> weight, bias;
   };
   NormTensors norm(const naming::DescribedNorm& norm, std::size_t width) const;
 
-  /// The width of the stream, as shapes say; nothing where none does.
+  /// The width of the stream by the shapes of tensors; nothing where none has it.
   std::optional<std::size_t> stream_width() const;
 
-  /// Throws Error where a bias has not as many numbers as its map has outputs.
+  /// Throws Error where a bias does not have as many numbers as its map has outputs.
   void require_bias(const naming::DescribedTensor& tensor, const io::Entry& bias,
                     std::size_t expected) const;
-  /// Throws Error where an axis has another length than expected (0: any), and says which layout
+  /// Throws Error where an axis has another length than expected (0: any), with the layout that
   /// would fit.
   void require_axis(const naming::DescribedTensor& tensor, const io::Entry& entry, std::size_t axis,
                     std::size_t expected, std::string_view does) const;
@@ -99,12 +99,12 @@ private:
   NormTensors batch_norm(const naming::DescribedNorm& norm, const io::Entry* weight,
                          const io::Entry* bias) const;
   std::string bias_name(const naming::DescribedTensor& tensor) const;
-  void pass_over(std::string_view key, const std::string& name) const;
+  void mark_skipped(std::string_view key, const std::string& name) const;
   void require_rank(const naming::DescribedTensor& tensor, const io::Entry& entry,
                     std::size_t rank) const;
   io::Entry scaled_positions(const io::Entry& rows) const;
 
-  const naming::Description& said_;
+  const naming::Description& description_;
   const naming::Group& group_;
   std::size_t layer_ = 0;
   std::string block_, model_;

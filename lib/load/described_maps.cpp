@@ -1,4 +1,4 @@
-// What is read of a described file: matrices, rows and norms as they are computed with.
+// Reads matrices, rows and norms of a described file in the form that is computed with.
 
 #include <mha/load/described_file.hpp>
 
@@ -16,7 +16,7 @@ using naming::Group;
 
 void DescribedFile::require_rank(const DescribedTensor& tensor, const io::Entry& entry,
                                  std::size_t rank) const {
-  if (said_.is_family) {
+  if (description_.is_family) {
     if (entry.shape.size() != rank)
       fail("{}: {} is {}: {} expected", group_.contents->name, entry.name, to_string(entry.shape),
            rank == 1 ? "one axis" : "a matrix");
@@ -34,11 +34,11 @@ void DescribedFile::require_rank(const DescribedTensor& tensor, const io::Entry&
 
 io::Entry DescribedFile::turned(const DescribedTensor& tensor, const io::Entry& entry,
                                 const std::string& wanted) const {
-  if (said_.is_family && naming::is_of_attention(tensor.key)) {
+  if (description_.is_family && naming::is_of_attention(tensor.key)) {
     if (tensor.layout == "oi" && entry.shape.size() != 2)
       fail("{}: {} is {}: a matrix expected, (out, in)", group_.contents->name, entry.name,
            to_string(entry.shape));
-    // How another one is stored is held against the other projections'.
+    // Other shapes are compared with the other projections later.
     if (entry.shape.size() != tensor.layout.size()) return entry;
   } else {
     require_rank(tensor, entry, tensor.layout.size());
@@ -53,7 +53,7 @@ std::vector<io::Entry> DescribedFile::of_heads(const DescribedTensor& tensor,
     const std::string whole = whole_name(tensor.key, with_head(name, head));
     if (const io::Entry* entry = group_.elsewhere(whole)) return entry;
     const std::string of_module = whole + ".weight"; // a family's names need no ending
-    if (const io::Entry* entry = said_.is_family ? group_.elsewhere(of_module) : nullptr)
+    if (const io::Entry* entry = description_.is_family ? group_.elsewhere(of_module) : nullptr)
       return entry;
     return head == 0 && is_needed ? &needed(whole, tensor.where) : nullptr;
   };
@@ -79,7 +79,8 @@ io::Entry DescribedFile::matrix(const DescribedTensor& tensor) const {
 
 DescribedFile::Map DescribedFile::embedding_map(const DescribedTensor& tensor) const {
   const io::Entry* const entry = weight(tensor);
-  if (said_.is_family || !entry || squeezed(entry->shape, 2).size() == 2 || entry->shape.size() < 3)
+  if (description_.is_family || !entry || squeezed(entry->shape, 2).size() == 2 ||
+      entry->shape.size() < 3)
     return map(tensor);
   const std::size_t out = entry->shape[0];
   if (tensor.layout != "oi" || out == 0) require_rank(tensor, *entry, 2);
@@ -89,7 +90,7 @@ DescribedFile::Map DescribedFile::embedding_map(const DescribedTensor& tensor) c
 
 std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor) const {
   if (tensor.bias && tensor.bias->empty()) {
-    if (!said_.is_family) pass_over(tensor.key, bias_beside(tensor.name));
+    if (!description_.is_family) mark_skipped(tensor.key, bias_beside(tensor.name));
     return std::nullopt;
   }
   const std::string name = bias_name(tensor);
@@ -100,12 +101,14 @@ std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor) c
   }
   const naming::Bias wanted = biased(tensor);
   const io::Entry* const entry = wanted == naming::Bias::never ? nullptr : bias(tensor);
-  if (!entry && tensor.bias && !said_.is_family) needed(whole_name(tensor.key, name), tensor.where);
+  if (!entry && tensor.bias && !description_.is_family)
+    needed(whole_name(tensor.key, name), tensor.where);
   if (!entry && wanted == naming::Bias::always)
     fail("{}: {} is missing, so that the layers' inputs cannot be computed; {}",
          group_.contents->name, whole_name(tensor.key, name), give_X_instead);
   if (!entry) return std::nullopt;
-  if (said_.is_family && !naming::is_of_attention(tensor.key)) require_rank(tensor, *entry, 1);
+  if (description_.is_family && !naming::is_of_attention(tensor.key))
+    require_rank(tensor, *entry, 1);
   return multiplied(tensor, *entry);
 }
 
@@ -128,7 +131,7 @@ io::Entry DescribedFile::as_stored(const DescribedTensor& tensor) const {
 
 io::Entry DescribedFile::rows(const DescribedTensor& tensor) const {
   const io::Entry& entry = needed(tensor, table(tensor));
-  if (!said_.is_family && entry.shape.size() == 1 && tensor.key == "embed.type")
+  if (!description_.is_family && entry.shape.size() == 1 && tensor.key == "embed.type")
     return reshaped_entry(entry, {1, entry.shape[0]});
   require_rank(tensor, entry, 2);
   const io::Entry rows = turned_entry(entry, tensor.layout, "io");
@@ -137,14 +140,14 @@ io::Entry DescribedFile::rows(const DescribedTensor& tensor) const {
 
 io::Entry DescribedFile::rows_in_front() const {
   std::vector<io::Entry> parts;
-  for (const DescribedTensor& said : said_.first_rows) {
-    const io::Entry& entry = needed(said, weight(said));
+  for (const DescribedTensor& described : description_.first_rows) {
+    const io::Entry& entry = needed(described, weight(described));
     group_.use(entry);
     const bool row = squeezed(entry.shape, 1).size() == 1;
-    if (!row) require_rank(said, entry, 2);
+    if (!row) require_rank(described, entry, 2);
     parts.push_back(
         reshaped_entry(entry, row ? Shape{1, count_of(entry.shape)} : squeezed(entry.shape, 2)));
-    require_axis(said, parts.back(), 1, parts[0].shape[1], "has rows of");
+    require_axis(described, parts.back(), 1, parts[0].shape[1], "has rows of");
   }
   return below_entry(parts);
 }
@@ -153,23 +156,23 @@ DescribedFile::NormTensors DescribedFile::norm(const DescribedNorm& norm, std::s
   const io::Entry *W = weight(norm), *b = norm.kind == "rms" ? nullptr : bias(norm);
   if (!W && norm.optional) return {};
   const std::string name = whole_name(norm.key, norm.weight);
-  const bool always = said_.norm_bias.of(group_) == naming::Bias::always;
-  if (said_.is_family &&
+  const bool always = description_.norm_bias.of(group_) == naming::Bias::always;
+  if (description_.is_family &&
       ((!W && norm.affine) || (!b && norm.affine && always && norm.kind != "rms")))
     fail("{}: {}{} is missing, so that the layers' inputs cannot be computed; {}",
          group_.contents->name, name, W ? ".bias" : ".weight", give_X_instead);
-  if (!said_.is_family) {
+  if (!description_.is_family) {
     if (!W && !norm.weight.empty()) needed(name, norm.where);
     if (!b && norm.bias && !norm.bias->empty() && norm.kind != "rms")
       needed(whole_name(norm.key, *norm.bias), norm.where);
     if ((norm.bias && norm.bias->empty()) || norm.kind == "rms")
-      pass_over(norm.key, bias_beside(norm.weight));
+      mark_skipped(norm.key, bias_beside(norm.weight));
   }
   for (const io::Entry* entry : {W, b}) {
     if (!entry) continue;
-    if (said_.is_family) require_rank({}, *entry, 1);
+    if (description_.is_family) require_rank({}, *entry, 1);
     if (width == 0 || count_of(entry->shape) == width) continue;
-    if (said_.is_family)
+    if (description_.is_family)
       fail("{}: {} has {}, but {} expected", group_.contents->name, name,
            counted(count_of(entry->shape), "numbers"), width);
     fail("{}: {}: {} is {}: {} numbers expected", norm.where, group_.contents->name, entry->name,
@@ -183,19 +186,21 @@ DescribedFile::NormTensors DescribedFile::norm(const DescribedNorm& norm, std::s
   if (W) parts.weight = plain(*W);
   if (b) parts.bias = plain(*b);
   if (norm.kind == "std") {
-    const io::Entry of =
-        parts.weight ? *parts.weight : values_entry(said_.file, std::vector<double>(width, 1));
+    const io::Entry of = parts.weight
+                             ? *parts.weight
+                             : values_entry(description_.file, std::vector<double>(width, 1));
     parts.weight = scaled_entry(of, deviation_scale(of));
   }
   return parts;
 }
 
-/// Weight and bias of what a batch norm computes in inference.
+/// Weight and bias of a batch norm in inference.
 DescribedFile::NormTensors DescribedFile::batch_norm(const DescribedNorm& norm,
                                                      const io::Entry* weight,
                                                      const io::Entry* bias) const {
-  const std::string module =
-      said_.is_family ? norm.weight + "." : norm.weight.substr(0, norm.weight.rfind('.') + 1);
+  const std::string module = description_.is_family
+                                 ? norm.weight + "."
+                                 : norm.weight.substr(0, norm.weight.rfind('.') + 1);
   const auto statistic = [&](const std::string& name) -> const io::Entry& {
     const io::Entry& entry = needed(whole_name(norm.key, name), norm.where);
     group_.use(entry);
@@ -207,7 +212,7 @@ DescribedFile::NormTensors DescribedFile::batch_norm(const DescribedNorm& norm,
       &statistic(norm.statistics.name.empty() ? module + "running_mean" : norm.statistics.name);
   of.variance = &statistic(norm.statistics.bias ? *norm.statistics.bias : module + "running_var");
   of.eps = norm.eps.number(group_).value_or(1e-5);
-  if (!module.empty()) pass_over(norm.key, module + "num_batches_tracked");
+  if (!module.empty()) mark_skipped(norm.key, module + "num_batches_tracked");
   for (const io::Entry* entry : {of.weight, of.bias, of.variance}) {
     if (entry) group_.use(*entry);
     if (entry && entry->shape != of.mean->shape)
@@ -218,9 +223,9 @@ DescribedFile::NormTensors DescribedFile::batch_norm(const DescribedNorm& norm,
 }
 
 std::optional<std::size_t> DescribedFile::stream_width() const {
-  const DescribedTensor *linear = said_.tensor("embed.linear"),
-                        *tokens = said_.tensor("embed.token");
-  if (said_.is_family) {
+  const DescribedTensor *linear = description_.tensor("embed.linear"),
+                        *tokens = description_.tensor("embed.token");
+  if (description_.is_family) {
     const DescribedTensor* const tensor = linear ? linear : tokens;
     const io::Entry* const entry = tensor ? weight(*tensor) : nullptr;
     if (!entry || entry->shape.size() != 2) return std::nullopt;
@@ -228,13 +233,13 @@ std::optional<std::size_t> DescribedFile::stream_width() const {
   }
   if (linear) return embedding_map(*linear).W.shape[1];
   if (tokens) return rows(*tokens).shape[1];
-  if (!said_.first_rows.empty()) return rows_in_front().shape[1];
+  if (!description_.first_rows.empty()) return rows_in_front().shape[1];
   for (const char* key : {"embed.position", "embed.type"})
-    if (const DescribedTensor* other = said_.tensor(key)) return rows(*other).shape[1];
+    if (const DescribedTensor* other = description_.tensor(key)) return rows(*other).shape[1];
   Group first = group_;
-  first.layer = 0, first.prefix = mha::whole_name(said_, "", 0);
-  const DescribedFile of_first(said_, first);
-  for (const auto& [key, tensor] : said_.tensors)
+  first.layer = 0, first.prefix = mha::whole_name(description_, "", 0);
+  const DescribedFile of_first(description_, first);
+  for (const auto& [key, tensor] : description_.tensors)
     if (key.starts_with("W_") && key != "W_o" && key.find("_b") == key.npos && !tensor.name.empty())
       if (of_first.weight(tensor)) {
         const Shape shape = of_first.map(tensor).W.shape;
@@ -263,25 +268,27 @@ void DescribedFile::require_axis(const DescribedTensor& tensor, const io::Entry&
 }
 
 io::Entry DescribedFile::scaled_positions(const io::Entry& rows) const {
-  if (!said_.position_scale.said()) return rows;
-  return scaled_entry(rows, said_.position_scale.number(group_).value_or(1));
+  if (!description_.position_scale.said()) return rows;
+  return scaled_entry(rows, description_.position_scale.number(group_).value_or(1));
 }
 
 io::Entry DescribedFile::sinusoid(std::size_t width) const {
-  const naming::DescribedSinusoid& said = said_.sinusoid;
+  const naming::DescribedSinusoid& described = description_.sinusoid;
   if (width == 0)
     fail("{}: how wide are the rows? A table of tokens or a linear map expected before it",
-         said.where);
-  if (width % 2 != 0 && (said.halves || said.inclusive))
-    fail("{}: the rows are {} wide, which are no pairs of a sine and a cosine", said.where, width);
+         described.where);
+  if (width % 2 != 0 && (described.halves || described.inclusive))
+    fail("{}: the rows are {} wide, which does not divide into pairs of a sine and a cosine",
+         described.where, width);
   constexpr double most = 1 << 16;
-  const double base = said.base.number(group_).value_or(10000),
-               length = said.length.number(group_).value_or(4096);
-  if (!(base > 0)) fail("{}: base is {}: a number above 0 expected", said.base.where, base);
+  const double base = described.base.number(group_).value_or(10000),
+               length = described.length.number(group_).value_or(4096);
+  if (!(base > 0)) fail("{}: base is {}: a number above 0 expected", described.base.where, base);
   if (!(length >= 1 && length <= most) || length != std::floor(length))
-    fail("{}: length is {}: a whole number from 1 to {} expected", said.length.where, length, most);
-  return scaled_positions(
-      sinusoid_entry({static_cast<std::size_t>(length), width, base, said.halves, said.inclusive}));
+    fail("{}: length is {}: a whole number from 1 to {} expected", described.length.where, length,
+         most);
+  return scaled_positions(sinusoid_entry(
+      {static_cast<std::size_t>(length), width, base, described.halves, described.inclusive}));
 }
 
 } // namespace mha

@@ -7,7 +7,7 @@ namespace mha {
 
 namespace {
 
-/// A number's digits from `at` on, few of them: 0 where none stand there, and `at` behind them.
+/// A small number from `at` on, 0 where there are no digits; moves `at` after it.
 std::size_t digits_at(std::string_view text, std::size_t& at) {
   std::size_t number = 0;
   constexpr std::size_t most = 1000;
@@ -75,14 +75,17 @@ std::string with_layer(std::string text, std::size_t layer) {
   return text;
 }
 
-std::string whole_pattern(const naming::Description& said, const std::string& name,
+std::string whole_pattern(const naming::Description& description, const std::string& name,
                           std::size_t layer) {
   if (layer_mark_in(name)) return name;
-  return said.layers[said.layers.size() > 1 ? std::min(layer, said.layers.size() - 1) : 0] + name;
+  return description
+             .layers[description.layers.size() > 1 ? std::min(layer, description.layers.size() - 1)
+                                                   : 0] +
+         name;
 }
-std::string whole_name(const naming::Description& said, const std::string& name,
+std::string whole_name(const naming::Description& description, const std::string& name,
                        std::size_t layer) {
-  return with_layer(whole_pattern(said, name, layer), layer);
+  return with_layer(whole_pattern(description, name, layer), layer);
 }
 
 std::size_t head_mark_in(std::string_view text) {

@@ -19,23 +19,24 @@ inline constexpr std::string_view attention_mark = "{attention}", above_mark = "
 /// first layer's, which all read.
 struct LayerMark {
   std::size_t at, length;
-  std::size_t factor, offset; ///< factor · layer + offset stands there
+  std::size_t factor, offset; ///< the number is factor · layer + offset
 };
 /// The first mark of `text` from `from` on.
 std::optional<LayerMark> layer_mark_in(std::string_view text, std::size_t from = 0);
-/// The first brace of a name that begins no mark, with what stands in it; "" where all do.
+/// The first brace and its content that is not a mark; "" where all are.
 std::string unknown_mark(std::string_view name);
 
-/// `text` with a number in the place of every {head}; of every mark of the layer.
+/// `text` with a number in the place of every {head}, or of every mark of the layer.
 std::string with_head(std::string text, std::size_t head);
 std::string with_layer(std::string text, std::size_t layer);
 /// Where the first mark of a head begins; npos: there is none.
 std::size_t head_mark_in(std::string_view text);
-/// The whole name of a layer's tensor; as a pattern it has {layer} still.
-std::string whole_pattern(const naming::Description& said, const std::string& name,
+/// The whole name of a layer's tensor; the pattern still has {layer}.
+std::string whole_pattern(const naming::Description& description, const std::string& name,
                           std::size_t layer);
-std::string whole_name(const naming::Description& said, const std::string& name, std::size_t layer);
-/// The number that stands in `name` where the pattern has {layer}; a {head} may follow.
+std::string whole_name(const naming::Description& description, const std::string& name,
+                       std::size_t layer);
+/// The number in `name` where the pattern has {layer}; a {head} may follow.
 std::optional<std::size_t> number_in(std::string_view name, std::string_view pattern);
 /// Whether a name is of a pattern with {layer} for a number and * for any text.
 bool is_like(std::string_view name, std::string_view pattern);

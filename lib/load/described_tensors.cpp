@@ -45,14 +45,14 @@ io::Entry folded_entry(const BatchNorm& norm, bool bias) {
   return entry;
 }
 
-/// The parts' numbers one behind the other, in the first part's type.
+/// The numbers of the parts in sequence, in the first part's type.
 io::Entry joined_entry(const std::vector<io::Entry>& parts, const Shape& shape) {
   return made_entry(parts[0], shape, [parts, shape] {
     Tensor all = Tensor::uninitialised(parts[0].dtype, shape);
     std::byte* to = all.raw_mutable();
     for (const io::Entry& part : parts) {
-      const Tensor one = convert(part.read(), parts[0].dtype);
-      to = std::copy_n(one.raw(), one.bytes(), to);
+      const Tensor converted = convert(part.read(), parts[0].dtype);
+      to = std::copy_n(converted.raw(), converted.bytes(), to);
     }
     return all;
   });
@@ -138,21 +138,21 @@ double deviation_scale(const io::Entry& weight) {
   return n > 1 ? std::sqrt((n - 1) / n) : 1;
 }
 
-io::Entry sinusoid_entry(const Sinusoid& said) {
+io::Entry sinusoid_entry(const Sinusoid& sinusoid) {
   io::Entry entry;
   entry.name = entry.own_name = "sinusoid", entry.dtype = DType::f64;
-  entry.shape = {said.length, said.width};
-  entry.read = [said, shape = entry.shape] {
+  entry.shape = {sinusoid.length, sinusoid.width};
+  entry.read = [sinusoid, shape = entry.shape] {
     Tensor rows(DType::f64, shape);
-    const std::size_t pairs = (said.width + 1) / 2;
-    const double steps = static_cast<double>(said.width) / 2 - (said.inclusive ? 1 : 0);
+    const std::size_t pairs = (sinusoid.width + 1) / 2;
+    const double steps = static_cast<double>(sinusoid.width) / 2 - (sinusoid.inclusive ? 1 : 0);
     double* row = rows.as_mutable<double>().data();
-    for (std::size_t p = 0; p < said.length; ++p, row += said.width)
+    for (std::size_t p = 0; p < sinusoid.length; ++p, row += sinusoid.width)
       for (std::size_t i = 0; i < pairs; ++i) {
         const double exponent = i == 0 ? 0 : static_cast<double>(i) / steps,
-                     angle = static_cast<double>(p) * std::pow(said.base, -exponent);
-        row[said.halves ? i : 2 * i] = std::sin(angle);
-        if (const std::size_t at = said.halves ? pairs + i : 2 * i + 1; at < said.width)
+                     angle = static_cast<double>(p) * std::pow(sinusoid.base, -exponent);
+        row[sinusoid.halves ? i : 2 * i] = std::sin(angle);
+        if (const std::size_t at = sinusoid.halves ? pairs + i : 2 * i + 1; at < sinusoid.width)
           row[at] = std::cos(angle);
       }
     return rows;

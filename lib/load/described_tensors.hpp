@@ -1,6 +1,5 @@
 #pragma once
-// Layouts of described tensors in the file, and their conversion when they are read: the inside of
-// described.cpp.
+// Converts described tensors from their layout in the file when they are read.
 
 #include <mha/files/contents.hpp>
 
@@ -10,8 +9,7 @@
 
 namespace mha {
 
-/// The shape with as many axes as `rank`, where the others have one element; the shape itself where
-/// that cannot be.
+/// The shape without axes of one element, down to `rank` axes; unchanged where that is impossible.
 Shape squeezed(const Shape& shape, std::size_t rank);
 
 /// A tensor of the file whose axes are `letters` (i, o, h), read as the axes `wanted`: "io" of
@@ -28,10 +26,10 @@ io::Entry scaled_entry(const io::Entry& from, double scale);
 io::Entry multiplied_entry(const io::Entry& from, const io::Entry& by);
 /// Matrices of one width, one below the other.
 io::Entry below_entry(const std::vector<io::Entry>& parts);
-/// Numbers that the description itself has.
+/// Numbers from the description itself.
 io::Entry values_entry(const std::string& file, std::vector<double> values);
-/// √((n − 1) / n) of a norm's weight of n numbers: what turns division by the deviation of n − 1
-/// into a layer norm.
+/// √((n − 1) / n) for a norm's weight of n numbers: this factor turns division by the deviation of
+/// n − 1 into a layer norm.
 double deviation_scale(const io::Entry& weight);
 /// Rows of positions, (length, width), in float64: of the pair i of n = width / 2 the sine and the
 /// cosine of p · base^(−i/n), or base^(−i/(n − 1)) where they are `inclusive` (Vaswani et al. 2017,
@@ -44,7 +42,7 @@ struct Sinusoid {
 io::Entry sinusoid_entry(const Sinusoid& sinusoid);
 /// Columns [first, first + count) of the last axis of a matrix or vector.
 io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t count);
-/// Of a last axis of groups · (sum of `sizes`) · width, the part `which` of every group.
+/// The part `which` of every group, for a last axis of groups · (sum of `sizes`) · width.
 io::Entry grouped_entry(const io::Entry& from, std::size_t groups,
                         const std::vector<std::size_t>& sizes, std::size_t which);
 

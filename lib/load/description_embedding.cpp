@@ -1,4 +1,4 @@
-#include <mha/load/description_embedding.hpp>
+#include <mha/load/description_parts.hpp>
 
 #include <fmt/format.h>
 
@@ -19,11 +19,12 @@ public:
     if (!tree.is_list() && !tree.is_object())
       tree.refuse("embed must be a list of tables, linear maps, rows in front and norms");
     for (const JsonTree& step : tree.elements) read_step(step);
-    for (const auto& [name, step] : tree.members) // names, so that cases may change a step
+    for (const auto& [name, step] : tree.members) // named steps, so that cases may change one
       if (!step.is_null()) read_step(step);
     if (!added_) return;
     if (to_.linear_place != ProjectionPlace::tokens)
-      tree.refuse("tables on each side of the linear map: only the tokens' may stand before it");
+      tree.refuse(
+          "tables on each side of the linear map: only the tokens' table may come before it");
   }
 
 private:
@@ -36,13 +37,13 @@ private:
     if (adds + (map != nullptr) + (norm != nullptr) + (rows != nullptr) != 1 || (table && sinusoid))
       step.refuse("a step of embed is one of table, sinusoid, linear, prepend and norm");
     for (const char* own : {"shared", "drops_mask"})
-      if (const JsonTree* there = step.find(own); there && !table)
-        there->refuse(fmt::format("{} is of a table", own));
+      if (const JsonTree* member = step.find(own); member && !table)
+        member->refuse(fmt::format("{} is only for a table", own));
     for (const char* own : {"base", "inclusive", "length"})
-      if (const JsonTree* there = step.find(own); there && !sinusoid)
-        there->refuse(fmt::format("{} is of sinusoid", own));
+      if (const JsonTree* member = step.find(own); member && !sinusoid)
+        member->refuse(fmt::format("{} is only for sinusoid", own));
     if (adds) {
-      if (normed_) step.refuse("a table behind the norm of embed is not covered here yet");
+      if (normed_) step.refuse("a table after the norm of embed is not covered here yet");
       sinusoid ? read_sinusoid(step) : read_table(step);
       added_ = added_ || linear_;
     } else if (map) {
@@ -69,9 +70,9 @@ private:
       by->refuse(fmt::format("by is '{}': token, position or type expected", kind));
     const std::string key = "embed." + kind;
     require_first_table(step, key, kind);
-    if (linear_ && kind == "token") step.refuse("the tokens' table stands behind linear");
+    if (linear_ && kind == "token") step.refuse("the tokens' table comes after linear");
     if (kind == "token" && !to_.first_rows.empty())
-      step.refuse("a table of tokens beside prepend, which is of vectors that come in");
+      step.refuse("a table of tokens beside prepend, which is for models that take vectors");
     if (step.find("bias")) step.find("bias")->refuse("a table has no bias");
     DescribedTensor table = parse_.tensor_named(key, *step.find("table"));
     table.bias = "", table.layout = "io";
@@ -85,7 +86,7 @@ private:
       (kind == "token" ? to_.token_scale : to_.position_scale) = value_of(*scale, "scale");
     }
     if (const JsonTree* first = step.find("first")) {
-      if (kind != "position") first->refuse("first is of a table by position");
+      if (kind != "position") first->refuse("first is only for a table by position");
       read_first(*first);
     }
   }
@@ -115,13 +116,13 @@ private:
 
   void refuse_of_table(const JsonTree& step) const {
     for (const char* other : {"by", "scale", "first"})
-      if (const JsonTree* there = step.find(other))
-        there->refuse(fmt::format("{} is of a table", other));
+      if (const JsonTree* member = step.find(other))
+        member->refuse(fmt::format("{} is only for a table", other));
   }
 
   void read_linear(const JsonTree& step) {
     refuse_of_table(step);
-    if (!to_.first_rows.empty()) step.refuse("a linear map behind prepend is not covered here yet");
+    if (!to_.first_rows.empty()) step.refuse("a linear map after prepend is not covered here yet");
     DescribedTensor map = parse_.tensor_named("embed.linear", *step.find("linear"));
     map.layout = "oi";
     if (const JsonTree* layout = step.find("layout")) map.layout = layout_of(*layout, 2);
@@ -137,12 +138,12 @@ private:
   void read_rows(const JsonTree& step, const JsonTree& rows) {
     refuse_of_table(step);
     for (const char* other : {"layout", "bias"})
-      if (const JsonTree* there = step.find(other))
-        there->refuse(fmt::format("{} is of a table or a linear map", other));
+      if (const JsonTree* member = step.find(other))
+        member->refuse(fmt::format("{} is only for a table or a linear map", other));
     if (to_.tensors.contains("embed.token"))
-      step.refuse("prepend is of vectors that come in, and embed has a table by token");
+      step.refuse("prepend is for models that take vectors, but embed has a table by token");
     if (normed_ || has_others())
-      step.refuse("prepend behind a table or the norm is not covered here yet");
+      step.refuse("prepend after a table or the norm is not covered here yet");
     DescribedTensor tensor = parse_.tensor_named("embed.prepend", rows);
     tensor.bias = "", tensor.layout = "io";
     to_.first_rows.push_back(std::move(tensor));
@@ -150,7 +151,7 @@ private:
 
   const Parse& parse_;
   Description& to_;
-  bool normed_ = false, linear_ = false, added_ = false; ///< what stood before a step
+  bool normed_ = false, linear_ = false, added_ = false; ///< which steps came before
 };
 
 } // namespace

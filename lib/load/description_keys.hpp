@@ -1,5 +1,5 @@
 #pragma once
-// The words of a description, each once: its reader, its schema and its writer take them from here.
+// The keys of a description, each once: its reader, its schema and its writer take them from here.
 
 #include <array>
 #include <string_view>
@@ -10,7 +10,7 @@ namespace mha::description {
 struct Key {
   std::string_view name;
   std::string_view schema; ///< what JSON it takes, as a JSON schema
-  std::string_view text;   ///< what it says
+  std::string_view text;   ///< what it means
 };
 
 // clang-format off
@@ -24,12 +24,12 @@ inline constexpr std::array top_keys{
   Key{"$schema", text_schema, "not read"},
   Key{"title", text_schema, "how the model is called in headlines"},
   Key{"layers", R"({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]})",
-      "what stands before the names of a layer's tensors, {layer} for its number; without {layer} the layers share their weights; a list is one of each layer"},
+      "the prefix of the names of a layer's tensors, with {layer} for its number; without {layer} the layers share their weights; a list has one prefix a layer"},
   Key{"num_layers", value_schema, "how many layers there are; else as many as the file has"},
   Key{"block", R"({"enum": ["pre", "post", "parallel", "sandwich", "post_inside", "attention_only"]})",
-      "how norms, attention and feed-forward stand in a layer"},
+      "the order of norms, attention and feed-forward in a layer"},
   Key{"activation", value_schema, "of the feed-forward"},
-  Key{"norm", R"({"$ref": "#/definitions/norm_form"})", "the kind of every norm that says no other"},
+  Key{"norm", R"({"$ref": "#/definitions/norm_form"})", "the kind of every norm without a kind of its own"},
   Key{"embed", R"({"type": "array", "items": {"$ref": "#/definitions/embed_step"}})",
       "what enters the first layer: tables whose rows are added, a linear map, rows in front, a norm"},
   Key{"tensors", R"({"type": "object"})", "the tensors of a layer"},
@@ -37,11 +37,11 @@ inline constexpr std::array top_keys{
   Key{"head", R"({"$ref": "#/definitions/head"})", "what makes logits"},
   Key{"settings", R"({"type": "object"})", "of attention: num_heads, causal, rope …; a list is one of each layer"},
   Key{"sizes", R"({"type": "object"})", "how much letters of shapes are in layers that are not computed: H, H_qk, d_k, d_v …"},
-  Key{"ignore", R"({"type": "array", "items": {"type": "string"}})", "tensors that are no part of the model; * is any text"},
+  Key{"ignore", R"({"type": "array", "items": {"type": "string"}})", "tensors that are not part of the model; * is any text"},
   Key{"residual_scale", value_schema, "multiplies what attention and feed-forward add to the stream"},
   Key{"some_layers_lack", R"({"type": "array", "items": {"type": "string"}})", "tensors that some layers lack on purpose"},
 };
-/// Of a family's file (lib/load/families, or a user's), beside those of every description.
+/// Further keys of a family's file (lib/load/families, or a user's).
 inline constexpr std::array family_keys{
   Key{"models", text_schema, "the model_types whose attention it describes"},
   Key{"whole_models", text_schema, "those whose whole model it describes; *: any"},
@@ -53,30 +53,30 @@ inline constexpr std::array family_keys{
   Key{"present", text_schema, "a function that presents the file's layers under other names"},
   Key{"attention", text_schema, "the module that attention is, below its block"},
   Key{"biases", R"({"type": "object"})", "whether qkv, output, mlp and norms have biases"},
-  Key{"also_ignore", R"({"type": "array"})", "in a case: more than ignore says"},
+  Key{"also_ignore", R"({"type": "array"})", "in a case: added to ignore"},
   Key{"sublayers", text_schema, "what layers with several mixers call them: self_attn=attn mamba=ssm"},
   Key{"always", R"({"type": "array"})", "what every block has"},
   Key{"returns", R"({"type": "object"})", "the stages that modules return, attention and mlp"},
   Key{"predicts", R"({"enum": ["next", "masked"]})", "which token the logits are of"},
   Key{"known", R"({"type": "array"})", "keys of config.json without effect"},
-  Key{"steps", R"({"type": "object"})", "what data does not say of a layer"},
-  Key{"model_steps", R"({"type": "object"})", "what data does not say of the whole model"},
-  Key{"note", R"({"type": "array"})", "said with every layer"},
-  Key{"warn", R"({"type": "array"})", "a doubt, said with every layer"},
+  Key{"steps", R"({"type": "object"})", "named functions for what data cannot express of a layer"},
+  Key{"model_steps", R"({"type": "object"})", "named functions for what data cannot express of the whole model"},
+  Key{"note", R"({"type": "array"})", "a note with every layer"},
+  Key{"warn", R"({"type": "array"})", "a warning with every layer"},
   Key{"refuse", R"({"type": "array"})", "why it is not computed"},
 };
-/// Words that put others together, and are gone once a layer's are.
+/// Keys that put others together, and are gone once a layer's are.
 inline constexpr std::array case_keys{
-  Key{"like", text_schema, "the family whose words hold where this file says none"},
+  Key{"like", text_schema, "the family whose keys count where this file has none"},
   Key{"cases", R"({"type": "array"})", "words that hold when a condition does, each with \"when\""},
   Key{"model_cases", R"({"type": "array"})", "the same of a whole model, whose conditions a lone layer does not ask"},
   Key{"when", R"({"type": "object"})", "the condition of a case"},
 };
-/// Of a value that is an object.
+/// Keys of a value that is an object.
 inline constexpr std::array value_keys{
   Key{"config", text_schema, "a key of config.json; a|b is the first that is there"},
   Key{"default", R"({"type": ["number", "boolean", "string"]})", "where config.json has none of the keys"},
-  Key{"optional", flag_schema, "nothing is said where config.json has none of the keys"},
+  Key{"optional", flag_schema, "without a value where config.json has none of the keys"},
   Key{"inverse", flag_schema, "1 divided by it"},
   Key{"positive", flag_schema, "a number above 0 is expected"},
   Key{"from", text_schema, "where it comes from, for people"},
@@ -96,12 +96,12 @@ inline constexpr std::array norm_keys{
   Key{"variance", text_schema, "of a batch norm; else running_var beside the weight"},
 };
 inline constexpr std::array tensor_keys{
-  Key{"name", text_schema, "behind what `layers` says; with {layer} a whole name; {head} is a head's number, {expert} an expert's"},
+  Key{"name", text_schema, "after the prefix in `layers`; with {layer} a whole name; {head} is a head's number, {expert} an expert's"},
   Key{"layout", R"({"type": "string", "pattern": "^[ehio]{2,3}$"})",
-      "its axes: o outputs, i inputs, h heads, e experts; oi, as nn.Linear stores it, where nothing is said"},
-  Key{"split", text_schema, "what lies side by side in its outputs: q,k,v or k,v or in,up; of W_mixer any of q,k,v,gate,beta,decay, of W_q q,gate"},
+      "its axes: o outputs, i inputs, h heads, e experts; oi, as nn.Linear stores it, by default"},
+  Key{"split", text_schema, "what is side by side in its outputs: q,k,v or k,v or in,up; of W_mixer any of q,k,v,gate,beta,decay, of W_q q,gate"},
   Key{"by", R"({"enum": ["block", "head"]})", "head: each key/value head's parts together"},
-  Key{"groups", R"({"type": "integer"})", "instead of by: how many groups lie side by side, each with all parts (CodeGen's 4)"},
+  Key{"groups", R"({"type": "integer"})", "instead of by: how many groups are side by side, each with all parts (CodeGen's 4)"},
   Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; true: beside the weight, always; else beside it, if it is there"},
   Key{"optional", flag_schema, "layers may lack it"},
   Key{"times", text_schema, "a vector that multiplies its outputs, one number each"},
@@ -112,9 +112,9 @@ inline constexpr std::array embed_keys{
   Key{"by", R"({"enum": ["token", "position", "type"]})", "what chooses the row: the token's number, its position; type: the first row"},
   Key{"sinusoid", R"({"enum": ["interleaved", "half"]})",
       "positions' rows that are computed: interleaved, sin and cos of a pair side by side; half, all sines, then all cosines"},
-  Key{"base", value_schema, "of sinusoid: 10000 where nothing is said"},
+  Key{"base", value_schema, "of sinusoid; 10000 by default"},
   Key{"inclusive", flag_schema, "of sinusoid: the slowest pair turns by 1 / base, as in tensor2tensor and fairseq"},
-  Key{"length", value_schema, "of sinusoid: how many positions there are; 4096 where nothing is said"},
+  Key{"length", value_schema, "of sinusoid: how many positions there are; 4096 by default"},
   Key{"scale", value_schema, "of the tokens' rows: a number, or sqrt_d_model; of the positions' rows: a number"},
   Key{"first", R"({})", "the first token's position; \"pad\": pad_token_id + 1, and padding has pad_token_id"},
   Key{"linear", text_schema, "a linear map of the sum so far"},
@@ -130,11 +130,11 @@ inline constexpr std::array head_keys{
   Key{"name", text_schema, "its weight's name"},
   Key{"layout", text_schema, "oi or io"},
   Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; else beside the weight, if it is there"},
-  Key{"own_bias", flag_schema, "beside a bias of another name: whether the weight's own counts, too"},
+  Key{"own_bias", flag_schema, "beside a bias of another name: whether the weight's own counts as well"},
   Key{"own_vocabulary", flag_schema, "its rows need not be the embedding's"},
   Key{"dense", tensor_schema, "a linear map before it"},
   Key{"activation", value_schema, "of dense"},
-  Key{"norm", norm_schema, "behind dense"},
+  Key{"norm", norm_schema, "after dense"},
   Key{"softcap", value_schema, "softcap · tanh(logits / softcap)"},
   Key{"scale", value_schema, "multiplies the logits"},
 };
@@ -153,13 +153,13 @@ inline constexpr std::array kind_settings{
   Key{"experts_activation", value_schema, "of the experts"},
   Key{"experts_clamp", value_schema, "the largest number inside of an expert"},
   Key{"gate_activation", value_schema, "of the gate of the heads' outputs"},
-  Key{"head_norm_span", value_schema, "what the norm behind the heads is over"},
+  Key{"head_norm_span", value_schema, "what the norm after the heads is over"},
   Key{"delta_rule", value_schema, "whether a new value replaces what the state has for its key"},
   Key{"decay_kind", value_schema, "none, constant, head or channel"},
   Key{"qk_heads", value_schema, "which heads of queries and keys a state reads: grouped or tiled"},
   Key{"index_top", value_schema, "how many keys the indexer keeps"},
 };
-/// Of `tensors`, beside the names of a layer's own tensors (`mha-inspect names`).
+/// Keys of `tensors` besides the names of a layer's own tensors (`mha-inspect names`).
 inline constexpr std::array layer_tensor_keys{
   Key{"W_kv", tensor_schema, "keys' and values' projections in one"},
   Key{"W_qk", tensor_schema, "queries' and keys' projections in one"},

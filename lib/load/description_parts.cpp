@@ -21,7 +21,7 @@ using naming::DescribedValue;
 
 namespace {
 
-/// What a layer is given, or what norms and settings say: no tensors of a description.
+/// Inputs of a layer, and tensors that follow from norms and settings: not in `tensors`.
 constexpr std::string_view other_tensors[]{"X",
                                            "X_kv",
                                            "X_k",
@@ -58,7 +58,7 @@ std::vector<std::string_view> all_tensor_keys() {
 std::vector<std::string> config_keys(const JsonTree& tree, std::string_view text) {
   std::vector<std::string> keys;
   for (std::string_view key : split_at(text, '|')) {
-    if (key.empty()) tree.refuse("a key of config.json is expected behind \"config:\"");
+    if (key.empty()) tree.refuse("a key of config.json is expected after \"config:\"");
     keys.emplace_back(key);
   }
   return keys;
@@ -72,7 +72,7 @@ std::string constant_of(const JsonTree& tree, std::string_view what) {
   return tree.text;
 }
 
-/// What may be side by side under a key, and whether all of it does.
+/// The parts that may be side by side under a key, and whether all of them must be.
 struct Splits {
   std::string_view key, parts;
   bool all = true;
@@ -92,11 +92,12 @@ const Splits* splits_of(std::string_view key) {
   return at == std::end(splits) ? nullptr : at;
 }
 
-/// "q,k,v": each part once, of those that `key` may hold.
+/// Reads "q,k,v": each part that `key` may hold at most once.
 std::vector<std::string> split_of(const JsonTree& tree, const std::string& key) {
   const Splits* const row = splits_of(key);
   if (!row)
-    tree.refuse(fmt::format("{} is one tensor: split is of W_qkv, W_kv, W_qk and mlp.in_up", key));
+    tree.refuse(
+        fmt::format("{} is one tensor: split is only for W_qkv, W_kv, W_qk and mlp.in_up", key));
   std::vector<std::string> parts, sorted;
   for (std::string_view part : split_at(tree.as_text("split"), ','))
     std::erase(parts.emplace_back(part), ' ');
@@ -121,11 +122,11 @@ std::vector<std::string> usual_split(const std::string& key) {
   return {};
 }
 
-/// How many groups are side by side, each with all parts of the tensor.
+/// The number of groups side by side, each with all parts of the tensor.
 std::size_t groups_of(const JsonTree& groups, const DescribedTensor& tensor) {
   const double count = groups.as_number("groups");
   if (tensor.split.empty() || tensor.key.starts_with("mlp.") || tensor.by_head)
-    groups.refuse("groups is of W_qkv, W_kv and W_qk without by");
+    groups.refuse("groups is only for W_qkv, W_kv and W_qk without by");
   constexpr double most = 4096;
   if (!(count >= 1 && count <= most) || count != std::floor(count))
     groups.refuse(fmt::format("groups is {}: a whole number from 1 to {} expected", count, most));
@@ -141,7 +142,7 @@ void require_known(const JsonTree& tree, std::string_view what, std::span<const 
     if (!is_among(key, known)) {
       const std::string meant = did_you_mean(key, names);
       value.refuse(
-          fmt::format("'{}' is no key of {}{}", key, what,
+          fmt::format("'{}' is not a key of {}{}", key, what,
                       meant.empty() ? fmt::format(": {}", fmt::join(names, ", ")) : meant));
     }
 }
@@ -150,7 +151,7 @@ DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_lay
   DescribedValue value;
   value.where = tree.where;
   if (tree.is_list() && by_layer) {
-    for (const JsonTree& one : tree.elements) value.layers.push_back(value_of(one, what));
+    for (const JsonTree& element : tree.elements) value.layers.push_back(value_of(element, what));
     if (value.layers.empty()) tree.refuse(fmt::format("{} is an empty list", what));
     return value;
   }
@@ -163,8 +164,8 @@ DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_lay
     if (key) value.keys = config_keys(*key, key->as_text("config"));
     if (otherwise) value.constant = constant_of(*otherwise, "default");
     const auto is_set = [&](const char* flag) {
-      const JsonTree* there = tree.find(flag);
-      return there && there->as_boolean(flag);
+      const JsonTree* member = tree.find(flag);
+      return member && member->as_boolean(flag);
     };
     value.optional = is_set("optional");
     value.inverse = is_set("inverse"), value.positive = is_set("positive");
@@ -214,8 +215,9 @@ naming::DescribedSinusoid sinusoid_of(const JsonTree& step) {
   if (const JsonTree* base = step.find("base")) sinusoid.base = value_of(*base, "base");
   if (const JsonTree* length = step.find("length")) sinusoid.length = value_of(*length, "length");
   for (const char* other : {"by", "layout", "bias"})
-    if (const JsonTree* there = step.find(other))
-      there->refuse(fmt::format("{} is of a table or a linear map; sinusoid is computed", other));
+    if (const JsonTree* member = step.find(other))
+      member->refuse(
+          fmt::format("{} is only for a table or a linear map; sinusoid is computed", other));
   return sinusoid;
 }
 
@@ -234,7 +236,7 @@ bool is_tensor_key(std::string_view key) {
 void refuse_tensor_key(const JsonTree& tree, std::string_view key) {
   const std::vector<std::string_view> names = all_tensor_keys();
   const std::string meant = did_you_mean(key, names);
-  tree.refuse(fmt::format("'{}' is no tensor of a layer{}", key,
+  tree.refuse(fmt::format("'{}' is not a tensor of a layer{}", key,
                           meant.empty() ? fmt::format(": {}", fmt::join(names, ", ")) : meant));
 }
 
@@ -280,14 +282,16 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
   tensor.layout = layout;
   if (values) {
     if (!values->is_list()) values->refuse("values must be a list of numbers");
-    for (const JsonTree& one : values->elements) tensor.values.push_back(one.as_number("a value"));
+    for (const JsonTree& element : values->elements)
+      tensor.values.push_back(element.as_number("a value"));
     if (tensor.values.empty()) values->refuse("values is an empty list");
   }
-  if (const JsonTree* there = tree.find("layout")) {
-    if (layout.empty()) there->refuse(fmt::format("{} is no linear map: it has no layout", key));
+  if (const JsonTree* member = tree.find("layout")) {
+    if (layout.empty())
+      member->refuse(fmt::format("{} is not a linear map: it has no layout", key));
     const bool stacks =
         key.starts_with("experts.") || (key.starts_with("W_") && tensor.split.empty());
-    tensor.layout = layout_of(*there, stacks ? 3 : 2);
+    tensor.layout = layout_of(*member, stacks ? 3 : 2);
   }
   if (const JsonTree* split = tree.find("split")) tensor.split = split_of(*split, key);
   require_split();
@@ -296,7 +300,7 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
     if (text != "block" && text != "head")
       by->refuse(fmt::format("by is '{}': block or head expected", text));
     if (tensor.split.empty() || key.starts_with("mlp."))
-      by->refuse("by is of W_qkv, W_kv and W_qk, whose parts lie side by side");
+      by->refuse("by is only for W_qkv, W_kv and W_qk, whose parts are side by side");
     tensor.by_head = text == "head";
   }
   if (const JsonTree* groups = tree.find("groups")) tensor.groups = groups_of(*groups, tensor);
@@ -304,9 +308,10 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
     if (!(tensor.needs_bias = bias->is_true())) tensor.bias = bias_of(*bias);
   if (const JsonTree* times = tree.find("times")) {
     if (layout_of_key(key).empty())
-      times->refuse(fmt::format("{} has no outputs to be multiplied: times is of the matrices of a "
-                                "layer",
-                                key));
+      times->refuse(
+          fmt::format("{} has no outputs to be multiplied: times is only for the matrices of a "
+                      "layer",
+                      key));
     tensor.times = name_of(*times, "times");
   }
   if (const JsonTree* optional = tree.find("optional"))
@@ -325,7 +330,7 @@ void Parse::norm_form(const std::string& key, const JsonTree& tree, DescribedNor
   if (const JsonTree* flag = tree.find("one_plus")) to.one_plus = flag->as_boolean("one_plus");
   if (const JsonTree* flag = tree.find("affine")) to.affine = flag->as_boolean("affine");
   if (to.one_plus && (to.kind == "batch" || to.kind == "std" || !to.affine))
-    tree.refuse(fmt::format("{}: one_plus is of layer and rms norms with a weight", key));
+    tree.refuse(fmt::format("{}: one_plus is only for layer and rms norms with a weight", key));
 }
 
 DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
@@ -338,8 +343,8 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
     require_known(tree, fmt::format("\"{}\"", key), keys);
     norm_form(key, tree, norm);
     const auto text = [&](const char* name) {
-      const JsonTree* there = tree.find(name);
-      return there ? name_of(*there, name) : std::string();
+      const JsonTree* member = tree.find(name);
+      return member ? name_of(*member, name) : std::string();
     };
     norm.weight = text("weight");
     if (const JsonTree* bias = tree.find("bias")) norm.bias = bias_of(*bias);
@@ -351,13 +356,13 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
     norm.weight = name_of(tree, fmt::format("\"{}\"", key));
   }
   if (norm.kind.empty())
-    tree.refuse(fmt::format("\"{}\": of which kind? \"norm\": {{\"kind\": \"layer\"}} beside "
+    tree.refuse(fmt::format("\"{}\": which kind? \"norm\": {{\"kind\": \"layer\"}} beside "
                             "tensors, or kind here: layer, std, rms, batch or none",
                             key));
   if (norm.kind == "none") return norm;
   if (norm.affine == norm.weight.empty() && !may_lack_weights &&
       !(norm.kind == "batch" && !norm.affine))
-    tree.refuse(norm.affine ? fmt::format("\"{}\" needs the name of its weight; or say \"affine\": "
+    tree.refuse(norm.affine ? fmt::format("\"{}\" needs the name of its weight, or \"affine\": "
                                           "false",
                                           key)
                             : fmt::format("\"{}\" has a weight, though affine is false", key));

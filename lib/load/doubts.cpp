@@ -17,7 +17,7 @@ namespace mha {
 
 namespace {
 
-/// An unknown name with what it may have been meant to be; whether there is such a guess.
+/// An unknown name with a guess at its meaning; whether there is one.
 std::pair<Message, bool> guess(const std::string& name, const std::optional<Misspelt>& meant) {
   static const auto names = [] {
     std::vector<std::string_view> list;
@@ -35,7 +35,7 @@ std::pair<Message, bool> guess(const std::string& name, const std::optional<Miss
   return {name, false};
 }
 
-/// Whether the part that a name means is there in another way.
+/// Whether the layer has the part that a name means in some form.
 bool is_there(const std::string& meant, const NamedTensors& parts, const Identities& identities) {
   const auto has = [&](const std::string& name) {
     return parts.count(name) > 0 || identities.contains(name);
@@ -53,27 +53,27 @@ bool is_there(const std::string& meant, const NamedTensors& parts, const Identit
   return false;
 }
 
-/// The bindings of all tensors whose names clearly mean what is not there, each part once.
+/// The bindings of all tensors whose names clearly mean a missing part, one for each part.
 std::string bindings_of(const std::vector<UnknownTensor>& unknown_tensors,
                         const NamedTensors& parts, const Identities& identities, Guesses& guesses) {
   std::string line;
   std::set<std::string> bound;
-  for (const UnknownTensor& stranger : unknown_tensors)
-    if (const std::optional<Misspelt>& meant = guesses.meant(stranger.name);
+  for (const UnknownTensor& unknown : unknown_tensors)
+    if (const std::optional<Misspelt>& meant = guesses.meant(unknown.name);
         meant && !is_there(meant->meant, parts, identities) && bound.insert(meant->meant).second)
-      line += (line.empty() ? "" : " ") + binding(meant->meant, stranger, meant->axes);
+      line += (line.empty() ? "" : " ") + binding(meant->meant, unknown, meant->axes);
   return line;
 }
 
 } // namespace
 
-std::string binding(std::string_view name, const UnknownTensor& stranger, std::string_view axes) {
-  const bool stream = stranger.file == "standard input";
-  std::string tensor = stranger.name;
-  const std::size_t number = ("." + tensor).find("." + stranger.layer + ".");
-  if (!stranger.layer.empty() && number != std::string::npos)
-    tensor.replace(number, stranger.layer.size(), "{layer}");
-  return shell_word(fmt::format("{}={}:{}{}", name, stream ? "-" : stranger.file, tensor, axes));
+std::string binding(std::string_view name, const UnknownTensor& unknown, std::string_view axes) {
+  const bool stream = unknown.file == "standard input";
+  std::string tensor = unknown.name;
+  const std::size_t number = ("." + tensor).find("." + unknown.layer + ".");
+  if (!unknown.layer.empty() && number != std::string::npos)
+    tensor.replace(number, unknown.layer.size(), "{layer}");
+  return shell_word(fmt::format("{}={}:{}{}", name, stream ? "-" : unknown.file, tensor, axes));
 }
 
 const std::optional<Misspelt>& Guesses::meant(const std::string& name) {
@@ -92,20 +92,20 @@ const Guesses::Guess& Guesses::of(const std::string& name) {
 void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
                            const NamedTensors& parts, const Identities& identities, bool refuses,
                            Guesses& guesses, std::vector<Note>& notes) {
-  std::map<std::string, std::vector<std::string>> passed_over; // by file
-  for (const UnknownTensor& stranger : unknown_tensors) {
-    if (const SettingInfo* setting = find_setting(stranger.name); refuses && setting)
-      fail("{}: {} is a setting, one value: {} are given ({})", io::shown(stranger.file),
-           io::shown(stranger.name), counted(count_of(stranger.shape), "values"),
-           to_string(stranger.shape));
-    const std::optional<Misspelt>& meant = guesses.meant(stranger.name);
+  std::map<std::string, std::vector<std::string>> skipped; // by file
+  for (const UnknownTensor& unknown : unknown_tensors) {
+    if (const SettingInfo* setting = find_setting(unknown.name); refuses && setting)
+      fail("{}: {} is a setting, one value: {} are given ({})", io::shown(unknown.file),
+           io::shown(unknown.name), counted(count_of(unknown.shape), "values"),
+           to_string(unknown.shape));
+    const std::optional<Misspelt>& meant = guesses.meant(unknown.name);
     if (refuses && meant && !is_there(meant->meant, parts, identities))
-      fail("{}: {} is no name here: {}: {}{}", io::shown(stranger.file), io::shown(stranger.name),
+      fail("{}: {} is not a known name: {}: {}{}", io::shown(unknown.file), io::shown(unknown.name),
            meant->why, bindings_of(unknown_tensors, parts, identities, guesses), names_hint);
-    passed_over[stranger.file].push_back(stranger.name);
+    skipped[unknown.file].push_back(unknown.name);
   }
-  for (const auto& [file, names] : passed_over) {
-    constexpr std::size_t most = 64; // all of a layer's; a model's would be a page
+  for (const auto& [file, names] : skipped) {
+    constexpr std::size_t most = 64; // enough for a layer; a model's would fill a page
     Message text;
     bool doubtful = false;
     for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
@@ -114,7 +114,7 @@ void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
       doubtful = doubtful || guess.doubtful;
     }
     if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
-    notes.emplace_back(message("{}: passed over, no tensor of a layer: {}{}", file, text,
+    notes.emplace_back(message("{}: skipped, not a tensor of a layer: {}{}", file, text,
                                doubtful ? names_hint : Message()),
                        doubtful ? Severity::warning : Severity::note);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors of the files that have no name of a layer's: which of them are clearly a part of it.
+// Tensors of the files without a known name: which of them are clearly a part of the layer.
 
 #include <mha/files/contents.hpp>
 #include <mha/naming/spelling.hpp>
@@ -19,15 +19,15 @@ struct UnknownTensor {
   std::string file, name;
   Shape shape;
   DType dtype = DType::f32;
-  std::string layer = {}; ///< whose it is, where there are several
+  std::string layer = {}; ///< the layer that it belongs to, where there are several
 };
 
-/// How a binding of it is typed, for a shell: "W_q=layer.npz:Q_proj@OI"; where its name says the
-/// layer, for all of them: "'W_q=model.npz:layers.{layer}.Q_proj@OI'".
-std::string binding(std::string_view name, const UnknownTensor& stranger, std::string_view axes);
+/// How a binding of it is typed in a shell: "W_q=layer.npz:Q_proj@OI"; where its name has the
+/// layer's number, for all layers: "'W_q=model.npz:layers.{layer}.Q_proj@OI'".
+std::string binding(std::string_view name, const UnknownTensor& unknown, std::string_view axes);
 
-/// What unknown names may have been meant to be. Every layer of a checkpoint meets the same ones,
-/// and hundreds of known names are compared with each: once.
+/// Guesses at unknown names, kept because every layer of a checkpoint meets the same names and each
+/// is compared with hundreds of known ones.
 class Guesses {
 public:
   struct Guess {
@@ -35,7 +35,7 @@ public:
     bool doubtful; ///< whether there is such a guess
   };
   const Guess& of(const std::string& name);
-  /// The name that it is a slip of, if that is clear.
+  /// The known name that it is a misspelling of, if that is clear.
   const std::optional<Misspelt>& meant(const std::string& name);
 
 private:
@@ -43,16 +43,15 @@ private:
   std::map<std::string, Guess> known_;
 };
 
-/// Throws Error for a tensor whose name clearly means a part of the layer that is not there
-/// (`Q_proj` beside no W_q, which is none of `identities` either), with the name that is understood
-/// and the bindings of all such tensors, unless `refuses` is false. The others are passed over: one
-/// note a file, a warning where a name is near to one that is known.
+/// Throws Error for a tensor whose name clearly means a part of the layer that is missing (`Q_proj`
+/// where there is no W_q and `identities` does not name it), with the known name and the bindings
+/// of all such tensors, unless `refuses` is false. The others are skipped with one note a file, a
+/// warning where a name is close to a known one.
 void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
                            const NamedTensors& parts, const Identities& identities, bool refuses,
                            Guesses& guesses, std::vector<Note>& notes);
 
-/// Adds the matrices of a graph without a layer where any of its constants is bound, but for those
-/// that are.
+/// Adds the unbound matrices of a graph without a layer, if any of its constants is bound.
 void add_other_constants(
     const io::Contents& graph,
     const std::function<bool(const io::Contents& file, const io::Entry& entry)>& is_bound,

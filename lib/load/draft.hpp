@@ -1,5 +1,5 @@
 #pragma once
-// A draft of a description, made of names and shapes: the inside of draft_naming.cpp.
+// Makes a draft of a description from names and shapes, for draft_naming.cpp.
 
 #include <mha/load/described_names.hpp>
 #include <mha/load/described_tensors.hpp>
@@ -18,24 +18,24 @@ namespace mha {
 class DraftKeys {
 public:
   bool contains(std::string_view key) const {
-    return std::ranges::find(keys_, key, &Key::first) != keys_.end();
+    return std::ranges::find(keys_, key, &Member::first) != keys_.end();
   }
   /// The value of a key; "" of others.
   std::string_view find(std::string_view key) const {
-    const auto at = std::ranges::find(keys_, key, &Key::first);
+    const auto at = std::ranges::find(keys_, key, &Member::first);
     return at != keys_.end() ? std::string_view(at->second) : std::string_view();
   }
   /// The value of a key; a new one is empty.
   std::string& operator[](std::string_view key) {
-    const auto at = std::ranges::find(keys_, key, &Key::first);
+    const auto at = std::ranges::find(keys_, key, &Member::first);
     return at != keys_.end() ? at->second : keys_.emplace_back(key, "").second;
   }
   auto begin() const { return keys_.begin(); }
   auto end() const { return keys_.end(); }
 
 private:
-  using Key = std::pair<std::string, std::string>;
-  std::vector<Key> keys_;
+  using Member = std::pair<std::string, std::string>;
+  std::vector<Member> keys_;
 };
 
 /// Whether all axes but one have one element.
@@ -53,12 +53,12 @@ public:
       if (!stack_.holds(entry.name) && stack_.other_tower(entry.name).empty() &&
           !stack_.is_of_other_part(entry.name))
         others_.push_back(&entry);
-    if (!stack_.towers.empty()) sort_others(); // what stands at the top may be the other's
+    if (!stack_.towers.empty()) sort_others(); // top-level tensors may be another tower's
   }
   std::optional<std::string> text();
 
 private:
-  /// Takes the first of `from` that fits; nothing is nullptr.
+  /// Takes the first of `from` that fits; nullptr: none does.
   template <class Fits>
   const io::Entry* taken(std::vector<const io::Entry*>& from, const Fits& fits) {
     const auto at = std::ranges::find_if(from, fits);
@@ -71,76 +71,78 @@ private:
   static constexpr const char* W_o = "W_o";
   static constexpr std::string_view query_key_value = "query_key_value";
   void claim(const std::string& name);
-  /// d_model: of a norm, or of the positions' rows; 0 where neither is there.
+  /// Finds d_model by a norm or the positions' rows; 0 where there is neither.
   void find_width();
-  /// A tensor of a layer under a key. Of three axes the first are heads.
+  /// Puts a layer's tensor under a key. The first of three axes is the heads.
   void set(const char* key, const io::Entry* entry);
-  /// The name of a layer's tensor. Where its like stand beside it under other numbers, each is a
-  /// head's: "heads.{head}.query.weight".
+  /// The name of a layer's tensor. Where similar tensors have other numbers in the same place, each
+  /// is one head's: "heads.{head}.query.weight".
   std::string name_of_heads(const io::Entry& entry);
   void take_attention();
-  /// Biases that stand beside a fused weight under names of their own: "attn.q_bias".
+  /// Takes biases of a fused weight that have names of their own: "attn.q_bias".
   void take_biases();
-  /// Throws Error where layers have a second attention, over another part's stream.
+  /// Throws Error where layers have a second attention, over another stream.
   void refuse_second_attention() const;
-  /// Matrices of one shape that are a list's 0 to 2, or 0 to 3: queries, keys, values, output.
+  /// Takes matrices of one shape that are numbered 0 to 2 or 3: queries, keys, values, output.
   void take_listed();
-  /// What multiplies the results of attention and feed-forward (LayerScale).
+  /// Takes the vectors that multiply the results of attention and feed-forward (LayerScale).
   void take_scales();
   void take_feed_forward();
-  /// What is left in attention's module is none of the feed-forward's, where that has its own.
+  /// Drops what is left in attention's module where the feed-forward has a module of its own.
   void leave_attention();
-  /// Whether a map gives twice what the next one takes: a factor and its gate in one.
+  /// Whether a map gives twice what the next one takes: a factor and its gate in one tensor.
   static bool is_gated(const io::Entry& in, const io::Entry& out);
-  /// The gate is the first half, as in most models; the second in modules that are called
-  /// "ff.0.proj" (x-transformers and its kin).
+  /// Takes a gate and its factor in one tensor: the gate is the first half in most models, the
+  /// second in modules that are called "ff.0.proj" (x-transformers and similar libraries).
   void take_gated();
   bool is_batch_norm(const io::Entry& weight) const;
   void take_norms();
   void set_norm(const char* key, const io::Entry* entry);
-  /// Whether a tensor is a matrix outside of the layers.
+  /// Whether a tensor is a matrix outside the layers.
   static bool is_other_matrix(const io::Entry& entry);
-  const io::Entry* other_matrix(Words words, Words parts);
-  /// The matrix that makes logits: by its name, else one with as many rows as there are tokens.
+  const io::Entry* other_matrix(WordList words, WordList parts);
+  /// The matrix that makes logits: by its name, else by a shape with as many rows as there are
+  /// tokens.
   const io::Entry* head_weight();
-  /// A norm's weight outside of them, of one of these widths, or any.
-  const io::Entry* other_norm(Words parts, const Shape& widths = {});
-  /// A row a position, as wide as the model; none where config.json says that they are relative or
-  /// rotary, whose file may have an old one.
+  /// A norm's weight outside the layers, of one of these widths, or of any.
+  const io::Entry* other_norm(WordList parts, const Shape& widths = {});
+  /// The table of positions, as wide as the model; none where positions are relative or rotary by
+  /// config.json, although the file may still have an old table.
   const io::Entry* table_of_positions();
-  /// The norm before the layers; the last one, where its name says that it stands after them.
+  /// The norm before the layers. One whose name has "after" is taken as the final norm.
   const io::Entry* norm_of_embedding();
-  // Of these each is JSON, as a description has it; null: there is none.
+  // Each of these returns JSON as a description has it, or null for none.
   std::string steps_of_embed();
   std::string head_of_model();
   std::string last_norm();
-  /// Puts first what stands nearest to the layers.
+  /// Sorts the others by nearness to the layers in the tree of modules.
   void sort_others();
-  /// A norm as a description has it: its weight's name, `stored`, as it is said there; with its own
-  /// epsilon, where the module of the tensor has another than the layers' first norm.
+  /// A norm as a description has it: `stored`, its weight's name; with its own epsilon where its
+  /// module has another than the layers' first norm.
   std::string norm_named(const std::string& tensor, const std::string& stored) const;
-  /// "config:KEY" of the first key that config.json has: of the modules around a tensor, of the
-  /// layers' own, at the top, or in an object of this part; else the value.
-  std::string configured(Words keys, std::string otherwise, std::string_view near = "") const;
-  /// The key of an object that is this part's, or of any where all say the same; "" of none.
+  /// "config:KEY" of the first key that config.json has in the modules around a tensor, the layers'
+  /// own modules, at the top, or in an object of this part of the model; else `otherwise`.
+  std::string configured(WordList keys, std::string otherwise, std::string_view near = "") const;
+  /// The key in an object of this part of the model, or in any object where all have the same
+  /// value; "": none has it.
   std::string key_of_part(std::string_view key) const;
-  /// Whether the object of a pickled module says something of another module than the layers'.
+  /// Whether an object of config.json belongs to a pickled module outside the layers.
   bool is_other_module(std::string_view object) const;
-  /// A key of the layers' own modules, as a pickled one has them; nullptr: none says it.
-  const std::pair<const std::string, std::string>* said_of_layers(std::string_view key) const;
-  /// pre, post, parallel or attention_only.
+  /// The value of a key in the layers' own pickled modules; nullptr: none has it.
+  const std::pair<const std::string, std::string>* config_of_layers(std::string_view key) const;
+  /// The block's shape: pre, post, parallel or attention_only.
   std::string block(bool after) const;
-  /// Whether the model predicts the next token, as its class or a triangular mask says.
+  /// Whether the model predicts the next token, by its class or a triangular mask.
   bool predicts_next() const;
   std::string settings(bool causal) const;
-  /// Whether a tensor is a buffer that no number of the model comes from.
+  /// Whether a tensor is a buffer that does not affect the model's numbers.
   static bool is_buffer(const io::Entry& entry);
-  /// What no key names, layers' tensors once: buffers, and modules of which nothing is named. Other
-  /// weights are not ignored: a run warns of them.
+  /// Patterns for "ignore": buffers, and modules without any named tensor. Other unnamed weights
+  /// are not ignored, so that a run warns of them.
   std::vector<std::string> leftovers() const;
   const io::Contents& file_;
   NumberedStack stack_;
-  std::vector<const io::Entry*> matrices_, vectors_, others_; ///< of a layer; outside of them
+  std::vector<const io::Entry*> matrices_, vectors_, others_; ///< of a layer; outside the layers
   std::set<std::string> claimed_;                             ///< patterns
   DraftKeys tensors_;
   std::string norm_kind_ = "layer", final_;
@@ -148,8 +150,8 @@ private:
   bool tokens_ = false, positions_ = false; ///< there is a table of them
   std::size_t words_ = 0;                   ///< the tokens of the table
   bool shares_keys_ = false;                ///< fewer keys and values than queries
-  bool norm_first_ = false;                 ///< the norm stands before attention in the file
-  std::size_t heads_ = 0;                   ///< as many as tensors, one each; 0: not known
+  bool norm_first_ = false;                 ///< the norm is before attention in the file
+  std::size_t heads_ = 0;                   ///< counted by tensors of one head each; 0: not known
   const io::Entry* attention_ = nullptr;    ///< the first of its matrices
 };
 

@@ -1,4 +1,4 @@
-// A draft of what stands around the layers: embedding, last norm, head, settings, and what is left.
+// Drafts the parts around the layers: embedding, last norm, head, settings and leftovers.
 
 #include <mha/load/draft.hpp>
 
@@ -20,19 +20,19 @@ bool Draft::is_other_matrix(const io::Entry& entry) {
   return squeezed(entry.shape, 2).size() == 2 && !is_one_row(entry) && !is_of_stack(entry.name);
 }
 
-const io::Entry* Draft::other_matrix(Words words, Words parts) {
+const io::Entry* Draft::other_matrix(WordList words, WordList parts) {
   return taken(others_, [&](const io::Entry* entry) {
     return is_other_matrix(*entry) &&
-           (has_word(entry->name, words) || speaks_of(entry->name, parts));
+           (has_word(entry->name, words) || mentions(entry->name, parts));
   });
 }
 
-const io::Entry* Draft::other_norm(Words parts, const Shape& widths) {
+const io::Entry* Draft::other_norm(WordList parts, const Shape& widths) {
   return taken(others_, [&](const io::Entry* entry) {
     return is_one_row(*entry) &&
            (widths.empty() || std::ranges::count(widths, entry->shape.back()) > 0) &&
            is_norm_weight(entry->name) && !is_of_stack(entry->name) &&
-           speaks_of(entry->name, {"norm", "ln"}) && speaks_of(entry->name, parts);
+           mentions(entry->name, {"norm", "ln"}) && mentions(entry->name, parts);
   });
 }
 
@@ -43,7 +43,7 @@ const io::Entry* Draft::table_of_positions() {
     const Shape shape = squeezed(entry->shape, 2);
     return shape.size() == 2 && shape[0] > 1 && (width_ == 0 || shape[1] == width_) &&
            !is_of_stack(entry->name) &&
-           (has_word(entry->name, {"pe", "wpe"}) || speaks_of(entry->name, {"pos"}));
+           (has_word(entry->name, {"pe", "wpe"}) || mentions(entry->name, {"pos"}));
   });
 }
 
@@ -63,15 +63,15 @@ std::string Draft::steps_of_embed() {
   const io::Entry* positions = table_of_positions();
   const io::Entry* types = other_matrix({}, {"type", "segment"});
   const auto is_map = [](const io::Entry* entry) {
-    return speaks_of(entry->name, {"map", "proj", "init", "patch"});
+    return mentions(entry->name, {"map", "proj", "init", "patch"});
   };
   const auto is_class = [](const io::Entry* entry) {
-    return is_one_row(*entry) && speaks_of(entry->name, {"cls", "class", "dist"});
+    return is_one_row(*entry) && mentions(entry->name, {"cls", "class", "dist"});
   };
   const io::Entry* map = taken(others_, [&](const io::Entry* entry) {
-    return entry->shape.size() > 1 && is_map(entry) && speaks_of(entry->name, {"emb"});
+    return entry->shape.size() > 1 && is_map(entry) && mentions(entry->name, {"emb"});
   });
-  // Of patches that enter these layers, a table elsewhere is another part's.
+  // Where patches enter these layers, a table elsewhere belongs to another part.
   const std::string root = stack_.literal_prefix.substr(0, stack_.literal_prefix.find('.') + 1);
   const bool patches =
       (map && map->shape.size() == 4) ||
@@ -80,9 +80,9 @@ std::string Draft::steps_of_embed() {
       }));
   const io::Entry* tokens = taken(others_, [&](const io::Entry* entry) {
     return squeezed(entry->shape, 2).size() == 2 && !is_map(entry) && !is_one_row(*entry) &&
-           (!patches || entry->name.starts_with(root)) && !speaks_of(entry->name, {"pos"}) &&
+           (!patches || entry->name.starts_with(root)) && !mentions(entry->name, {"pos"}) &&
            (has_word(entry->name, {"wte", "lut", "luts"}) ||
-            speaks_of(entry->name, {"emb", "tok", "word"}));
+            mentions(entry->name, {"emb", "tok", "word"}));
   });
   if (!tokens && !map) tokens = other_matrix({"encoder"}, {});
   tokens_ = tokens != nullptr;
@@ -101,7 +101,7 @@ std::string Draft::steps_of_embed() {
   }
   positions_ = positions != nullptr;
   if (positions) steps.push_back({{"table", positions->name}, {"by", "position"}});
-  // OPT and BART have more rows than positions: those in front are of no token.
+  // OPT and BART have more rows than positions: the first ones belong to no token.
   const auto most = file_.config.find("max_position_embeddings");
   if (const std::size_t rows = positions ? squeezed(positions->shape, 2)[0] : 0;
       rows > 0 && most != file_.config.end())
@@ -116,14 +116,14 @@ std::string Draft::steps_of_embed() {
 }
 
 const io::Entry* Draft::head_weight() {
-  // A square map of the stream is no head.
+  // A square map of the stream is not a head.
   const auto is_square = [&](const io::Entry* entry) {
     return squeezed(entry->shape, 2) == Shape{width_, width_} && words_ != width_;
   };
   const auto is_head = [&](const io::Entry* entry) {
     return is_other_matrix(*entry) && !is_square(entry) && !is_buffer(*entry) &&
            (has_word(entry->name, {"decoder", "generator", "out", "output"}) ||
-            speaks_of(entry->name, {"head", "logits", "unembed"}));
+            mentions(entry->name, {"head", "logits", "unembed"}));
   };
   if (const io::Entry* named = taken(others_, is_head)) return named;
   return taken(others_, [&](const io::Entry* entry) {
@@ -135,7 +135,7 @@ const io::Entry* Draft::head_weight() {
 std::string Draft::head_of_model() {
   if (stack_.is_read_by_decoder()) return "null";
   const io::Entry* dense = taken(others_, [](const io::Entry* entry) {
-    return is_other_matrix(*entry) && !speaks_of(entry->name, {"pool"}) &&
+    return is_other_matrix(*entry) && !mentions(entry->name, {"pool"}) &&
            has_word(entry->name, {"dense", "transform"});
   });
   const io::Entry* norm =
@@ -149,7 +149,7 @@ std::string Draft::head_of_model() {
     if (const io::Entry* bias = taken(others_, [&](const io::Entry* entry) {
           if (entry->shape != Shape{words} || !entry->name.ends_with("bias")) return false;
           const std::string of = entry->name.substr(0, entry->name.size() - 4) + "weight";
-          return file_.find(of) == nullptr; // which is its own
+          return file_.find(of) == nullptr; // else it is that weight's
         }))
       head["bias"] = bias->name;
   if (dense) head["dense"] = dense->name, head["activation"] = "gelu";
@@ -164,14 +164,15 @@ void Draft::sort_others() {
 
 std::string Draft::last_norm() {
   if (!final_.empty()) return final_;
-  // Of several, the one that stands nearest to the layers: "encoder.norm", not "pool_norm".
+  // Of several, the one nearest to the layers: "encoder.norm", not "pool_norm".
   sort_others();
   if (const io::Entry* norm = other_norm({""}, width_ > 0 ? Shape{width_} : Shape()))
     final_ = norm->name;
   return final_;
 }
 
-const std::pair<const std::string, std::string>* Draft::said_of_layers(std::string_view key) const {
+const std::pair<const std::string, std::string>*
+Draft::config_of_layers(std::string_view key) const {
   for (auto at = file_.config.lower_bound(stack_.literal_prefix);
        at != file_.config.end() && at->first.starts_with(stack_.literal_prefix); ++at)
     if (at->first.ends_with("." + std::string(key))) return &*at;
@@ -180,7 +181,7 @@ const std::pair<const std::string, std::string>* Draft::said_of_layers(std::stri
 
 bool Draft::predicts_next() const {
   const auto made = file_.config.find("architectures");
-  // Of several parts it is the text's, or the decoder, that the class's name is about.
+  // In a model of several parts the class's name is about the text's part or the decoder.
   const bool is_named = stack_.parts.empty() || (stack_.part != "image" && stack_.part != "audio" &&
                                                  stack_.part != "encoder");
   for (const char* kind : {"CausalLM", "LMHead"})
@@ -202,22 +203,22 @@ bool Draft::is_other_module(std::string_view object) const {
 
 std::string Draft::key_of_part(std::string_view key) const {
   const std::string ending = "." + std::string(key);
-  // A file of one part whose config.json has several: a table of tokens is of the text's.
+  // One part's file may have a config.json of several: with a table of tokens it is the text's.
   const std::string_view part = !stack_.part.empty() ? stack_.part : tokens_ ? "text" : "";
   const std::pair<const std::string, std::string>* found = nullptr;
   bool differ = false;
-  for (const auto& said : file_.config) {
-    if (!said.first.ends_with(ending)) continue;
-    const std::string object = said.first.substr(0, said.first.size() - ending.size());
+  for (const auto& member : file_.config) {
+    if (!member.first.ends_with(ending)) continue;
+    const std::string object = member.first.substr(0, member.first.size() - ending.size());
     if (stack_.is_of_other_part(object) || is_other_module(object)) continue;
-    if (!part.empty() && part_of_model(object) == part) return said.first;
-    differ = differ || (found && found->second != said.second);
-    if (!found) found = &said;
+    if (!part.empty() && part_of_model(object) == part) return member.first;
+    differ = differ || (found && found->second != member.second);
+    if (!found) found = &member;
   }
   return found && !differ ? found->first : "";
 }
 
-std::string Draft::configured(Words keys, std::string otherwise, std::string_view near) const {
+std::string Draft::configured(WordList keys, std::string otherwise, std::string_view near) const {
   const auto from = [](const std::string& key) { return EndsJson("config:" + key).dump(); };
   for (std::size_t dot = near.rfind('.'); dot != near.npos && dot >= stack_.literal_prefix.size();
        dot = near.rfind('.', dot - 1))
@@ -226,7 +227,7 @@ std::string Draft::configured(Words keys, std::string otherwise, std::string_vie
           file_.config.contains(own))
         return from(own);
   for (const std::string_view key : keys)
-    if (const auto* own = said_of_layers(key)) return from(own->first);
+    if (const auto* own = config_of_layers(key)) return from(own->first);
   for (const std::string_view key : keys)
     if (file_.config.contains(std::string(key))) return from(std::string(key));
   for (const std::string_view key : keys)
@@ -236,7 +237,7 @@ std::string Draft::configured(Words keys, std::string otherwise, std::string_vie
 
 std::string Draft::norm_named(const std::string& tensor, const std::string& stored) const {
   const auto own = file_.config.find(tensor.substr(0, tensor.rfind('.')) + ".eps");
-  const auto* const usual = said_of_layers("eps");
+  const auto* const usual = config_of_layers("eps");
   if (own == file_.config.end() || (usual && usual->second == own->second))
     return EndsJson(stored).dump();
   return EndsJson{{"weight", stored}, {"eps", "config:" + own->first}}.dump();
@@ -258,17 +259,17 @@ std::string Draft::settings(bool causal) const {
   if (shares_keys_)
     to["num_kv_heads"] = EndsJson::parse(configured({"num_key_value_heads", "n_kv_heads"}, unknown,
                                                     attention_ ? attention_->name : ""));
-  to["causal"] = causal; // a head behind a dense map is of masked words
-  const auto is_any = [&](Words words, Words parts) {
+  to["causal"] = causal; // a head after a dense map predicts masked words
+  const auto is_any = [&](WordList words, WordList parts) {
     return std::ranges::any_of(file_.tensors, [&](const io::Entry& entry) {
       return stack_.other_tower(entry.name).empty() && !stack_.is_of_other_part(entry.name) &&
-             (has_word(entry.name, words) || speaks_of(entry.name, parts));
+             (has_word(entry.name, words) || mentions(entry.name, parts));
     });
   };
   if (is_any({"rot", "rope", "freq", "freqs"}, {"rotary"}))
     to["rope"] = "half";
   else if (tokens_ && !positions_ && !is_any({"rel", "slopes"}, {"relative", "alibi", "distance"}))
-    to["rope"] = "HALF, INTERLEAVED OR NONE?"; // nothing else tells the tokens' places
+    to["rope"] = "HALF, INTERLEAVED OR NONE?"; // the tokens' positions must enter somewhere
   if (const std::string base = configured({"rope_theta", "rotary_emb_base"}, "");
       to.contains("rope") && !base.empty())
     to["rope_base"] = EndsJson::parse(base);

@@ -1,4 +1,4 @@
-// A draft of a layer's tensors: attention, feed-forward and norms, by the words of their names.
+// Drafts a layer's tensors by words in their names: attention, feed-forward and norms.
 
 #include <mha/load/draft.hpp>
 #include <mha/system/named.hpp>
@@ -21,7 +21,7 @@ void Draft::find_width() {
   for (const io::Entry* entry : vectors_)
     if (is_norm_weight(entry->name)) width_ = std::max(width_, entry->shape.back());
   for (const io::Entry* entry : others_)
-    if (width_ == 0 && speaks_of(entry->name, {"pos"}) && entry->shape.size() > 1)
+    if (width_ == 0 && mentions(entry->name, {"pos"}) && entry->shape.size() > 1)
       width_ = entry->shape.back();
 }
 
@@ -62,22 +62,22 @@ std::string Draft::name_of_heads(const io::Entry& entry) {
 }
 
 void Draft::take_attention() {
-  const auto take = [&](const char* key, Words words, Words parts) {
+  const auto take = [&](const char* key, WordList words, WordList parts) {
     set(key, taken(matrices_, [&](const io::Entry* entry) {
           const std::string name = stack_.name_in_layer(entry->name);
-          return has_word(name, words) || speaks_of(name, parts);
+          return has_word(name, words) || mentions(name, parts);
         }));
   };
   const io::Entry* fused = taken(matrices_, [&](const io::Entry* entry) {
     const std::string name = stack_.name_in_layer(entry->name);
-    return has_word(name, {"wqkv"}) || speaks_of(name, {"qkv"}) ||
+    return has_word(name, {"wqkv"}) || mentions(name, {"qkv"}) ||
            name.find(query_key_value) != name.npos ||
-           (has_word(name, {"in"}) && !speaks_of(name, {"mlp", "ff", "feed"}));
+           (has_word(name, {"in"}) && !mentions(name, {"mlp", "ff", "feed"}));
   });
   set("W_qkv", fused);
   if (fused && fused->shape.size() == 2)
     shares_keys_ = fused->shape[0] != 3 * fused->shape[1] && fused->shape[1] != 3 * fused->shape[0];
-  // GPT-NeoX, BLOOM, Falcon and Megatron-LM, which have this name, lay each head's together.
+  // GPT-NeoX, BLOOM, Falcon and Megatron-LM use this name and store each head's parts together.
   if (tensors_.contains("W_qkv") && tensors_["W_qkv"].find(query_key_value) != std::string::npos)
     tensors_["W_qkv"] = LayerJson{
         {"name", LayerJson::parse(tensors_["W_qkv"])},
@@ -98,7 +98,7 @@ void Draft::take_attention() {
   take_biases();
   set(W_o, taken(matrices_, [&](const io::Entry* entry) {
         const std::string name = stack_.name_in_layer(entry->name);
-        return speaks_of(name, {"attn", "attention"}) ||
+        return mentions(name, {"attn", "attention"}) ||
                has_word(name, {"o", "wo", "out", "proj", "merge"});
       }));
   if (!tensors_.contains(W_o)) set(W_o, taken(matrices_, [](const io::Entry*) { return true; }));
@@ -160,19 +160,19 @@ void Draft::refuse_second_attention() const {
   const std::string own = module_of(attention_);
   std::vector<const io::Entry*> second;
   for (const io::Entry* entry : matrices_)
-    if (speaks_of(module_of(entry), {"attn", "attention"}) && module_of(entry) != own)
+    if (mentions(module_of(entry), {"attn", "attention"}) && module_of(entry) != own)
       second.push_back(entry);
   if (second.size() > 1)
     fail("{}: layers have a second attention, {}, over another part's stream, which a description "
-         "does not say; a layer alone: X=FILE X_kv=FILE W_q=FILE:TENSOR@OI …",
+         "cannot express; for one layer alone: X=FILE X_kv=FILE W_q=FILE:TENSOR@OI …",
          file_.name, second[0]->name);
 }
 
 void Draft::take_feed_forward() {
   refuse_second_attention();
-  // A table of distances is none of its maps, and left over.
+  // A table of distances is not one of its maps and stays a leftover.
   std::erase_if(matrices_,
-                [](const io::Entry* entry) { return speaks_of(entry->name, {"relative"}); });
+                [](const io::Entry* entry) { return mentions(entry->name, {"relative"}); });
   leave_attention();
   if (matrices_.size() < 2) return;
   if (matrices_.size() == 2 && is_gated(*matrices_[0], *matrices_[1])) return take_gated();
@@ -194,10 +194,10 @@ void Draft::leave_attention() {
   const auto is_within = [&](const io::Entry* entry) {
     return stack_.name_in_layer(entry->name).starts_with(module);
   };
-  // "q_proj.weight" is a module of its own; below "0." or "block." may be all of a layer.
+  // "q_proj.weight" is a module of its own; "0." or "block." may contain a whole layer.
   const auto others =
       matrices_.size() - static_cast<std::size_t>(std::ranges::count_if(matrices_, is_within));
-  if (speaks_of(module, {"attn", "attention"}) && others >= 2) std::erase_if(matrices_, is_within);
+  if (mentions(module, {"attn", "attention"}) && others >= 2) std::erase_if(matrices_, is_within);
 }
 
 bool Draft::is_gated(const io::Entry& in, const io::Entry& out) {
@@ -207,10 +207,10 @@ bool Draft::is_gated(const io::Entry& in, const io::Entry& out) {
 
 void Draft::take_gated() {
   const std::string in = stack_.name_in_layer(matrices_[0]->name);
-  const bool behind = in.ends_with("proj.weight") && !speaks_of(in, {"gate", "up", "in"});
+  const bool gate_last = in.ends_with("proj.weight") && !mentions(in, {"gate", "up", "in"});
   const auto any = [](const io::Entry*) { return true; };
   set("mlp.in_up", taken(matrices_, any)), set("mlp.out", taken(matrices_, any));
-  tensors_["mlp.in_up"] = LayerJson{{"name", in}, {"split", behind ? "up,in" : "in,up"}}.dump();
+  tensors_["mlp.in_up"] = LayerJson{{"name", in}, {"split", gate_last ? "up,in" : "in,up"}}.dump();
 }
 
 bool Draft::is_batch_norm(const io::Entry& weight) const {
@@ -229,19 +229,19 @@ void Draft::take_norms() {
                : called.ends_with(".a_2") || called.ends_with(".alpha")         ? "std"
                : lone && (called.ends_with("weight") || called.ends_with(".g")) ? "rms"
                                                                                 : "layer";
-  const auto of_queries = [&](Words words, Words parts) {
+  const auto of_queries = [&](WordList words, WordList parts) {
     return taken(vectors_, [&](const io::Entry* entry) {
       const std::string name = stack_.name_in_layer(entry->name);
-      return has_word(name, words) || speaks_of(name, parts);
+      return has_word(name, words) || mentions(name, parts);
     });
   };
   set_norm("q_norm", of_queries({"q"}, {"query"})), set_norm("k_norm", of_queries({"k"}, {"key"}));
   if (vectors_.empty()) return;
-  // The feed-forward's, which may stand first: ffn.layer_norm, norm2, final_layer_norm.
+  // The feed-forward's norm, which may come first: ffn.layer_norm, norm2, final_layer_norm.
   const auto is_second = [&](const io::Entry* entry) {
     const std::string name = stack_.name_in_layer(entry->name);
-    return speaks_of(name, {"mlp", "ff", "feed", "intermediate", "final", "post", "norm2", "ln2",
-                            "full"}) ||
+    return mentions(name, {"mlp", "ff", "feed", "intermediate", "final", "post", "norm2", "ln2",
+                           "full"}) ||
            name.find("_2") != name.npos;
   };
   if (vectors_.size() > 1 && is_second(vectors_[0]) && !is_second(vectors_[1]))

@@ -1,7 +1,7 @@
 #include <mha/load/draft_naming.hpp>
 
 #include <mha/formats/onnx_graph.hpp>
-#include <mha/load/as_naming_text.hpp>
+#include <mha/load/as_naming.hpp>
 #include <mha/load/draft.hpp>
 
 #include <nlohmann/json.hpp>
@@ -29,7 +29,7 @@ std::optional<std::string> Draft::text() {
   top["norm"] = {{"kind", norm_kind_},
                  {"eps", DraftJson::parse(configured(
                              {"layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon"},
-                             said_of_layers("eps") ? configured({"eps"}, "") : "1e-5"))}};
+                             config_of_layers("eps") ? configured({"eps"}, "") : "1e-5"))}};
   top["embed"] = embed;
   for (const auto& [key, value] : tensors_) top["tensors"][key] = DraftJson::parse(value);
   if (!final_norm.empty()) top["final_norm"] = DraftJson::parse(norm_named(final_norm, final_norm));
@@ -43,9 +43,9 @@ std::optional<std::string> Draft::text() {
 
 std::string Draft::block(bool after) const {
   if (!tensors_.contains("mlp.out")) return "attention_only";
-  if (const auto* first = said_of_layers("norm_first"))
+  if (const auto* first = config_of_layers("norm_first"))
     return first->second == "true" ? "pre" : "post";
-  // One norm is both sublayers'.
+  // A single norm serves both sublayers.
   if (!after && tensors_.contains("norm") && !tensors_.contains("mlp.norm")) return "parallel";
   return after ? "post" : "pre";
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The beginning of a description of a checkpoint whose names no family knows.
+// A draft of a description for a checkpoint whose names no family knows.
 
 #include <mha/files/contents.hpp>
 
@@ -8,10 +8,10 @@
 
 namespace mha {
 
-/// A description as far as names and shapes tell, to be checked against the model's code: which
-/// tensor is which follows from words that checkpoints use (query, to_q, fc1, wte …), the shape of
-/// a block from where norms stand, and what nothing tells (heads, activation) is as in most models.
-/// Nothing where no row of layers with queries is found.
+/// A description by names and shapes, which the user checks against the model's code: tensors are
+/// recognised by words that checkpoints use (query, to_q, fc1, wte …), the shape of a block by the
+/// order of its norms. What names and shapes leave open (heads, activation) is as in most models.
+/// Nothing where there is no stack of layers with queries.
 std::optional<std::string> draft_naming(const io::Contents& file);
 
 } // namespace mha

@@ -53,20 +53,21 @@ StageEdit StageEdit::of(StagePlace place, PatchOp op, EditValue value) {
 
 namespace {
 
-/// A run, with its tokens in brackets at the end: "'love'[-1]".
-ValueSource parse_run(std::string_view written, const std::string& said) {
+/// Parses a run, which may have tokens in brackets at the end: "'love'[-1]".
+ValueSource parse_run(std::string_view written, const std::string& edit_text) {
   ValueSource run;
   const std::size_t bracket = written.starts_with('@') ? written.npos : find_outside(written, "[");
   if (bracket != written.npos) {
-    if (written.back() != ']') fail("{}: {}: ] expected at the end", said, written);
-    run.tokens.emplace(trimmed(written.substr(bracket + 1, written.size() - bracket - 2)), said);
+    if (written.back() != ']') fail("{}: {}: ] expected at the end", edit_text, written);
+    run.tokens.emplace(trimmed(written.substr(bracket + 1, written.size() - bracket - 2)),
+                       edit_text);
     written = trimmed(written.substr(0, bracket));
   }
   run.text = fmt::format("from {}", written);
   return run;
 }
 
-/// Where the run begins that is taken off another: the '-' in "'love' - 'hate'".
+/// The position of the '-' between two runs: "'love' - 'hate'".
 std::size_t find_less(std::string_view runs) {
   for (std::size_t at = 0; at < runs.size();) {
     const std::size_t minus = find_outside(runs.substr(at), "-");
@@ -80,14 +81,14 @@ std::size_t find_less(std::string_view runs) {
   return runs.npos;
 }
 
-EditValue parse_value(std::string_view text, const std::string& said) {
+EditValue parse_value(std::string_view text, const std::string& edit_text) {
   EditValue value;
   value.text = text;
   if (const std::size_t star = find_outside(text, "*"); star != text.npos)
     if (const auto factor = parse_number<double>(trimmed(text.substr(0, star)))) {
       value.factor = *factor;
       text = trimmed(text.substr(star + 1));
-      if (text.empty()) fail("{}: a value expected after {} *", said, *factor);
+      if (text.empty()) fail("{}: a value expected after {} *", edit_text, *factor);
     }
   if (const auto number = parse_number<double>(text)) {
     value.number = *number;
@@ -99,10 +100,10 @@ EditValue parse_value(std::string_view text, const std::string& said) {
     if (const std::size_t minus = find_less(runs); minus != runs.npos) {
       std::string_view less = trimmed(runs.substr(minus + 1));
       if (less.starts_with("from ")) less = trimmed(less.substr(5));
-      value.less = parse_run(less, said);
+      value.less = parse_run(less, edit_text);
       runs = trimmed(runs.substr(0, minus));
     }
-    value.run = parse_run(runs, said);
+    value.run = parse_run(runs, edit_text);
   } else if (text != "zero") {
     value.kind = EditValue::Kind::file, value.file = text;
   }
@@ -141,7 +142,7 @@ Message text_of_one(const SettingEdit& edit) {
   const SettingInfo* info = find_setting(edit.name);
   if (!info || info->kind != SettingKind::boolean) return message("<{}> {}", edit.name, edit.shown);
   Settings edited;
-  info->set(edited, edit.value); // which has more words for true
+  info->set(edited, edit.value); // accepts other words for true
   return info->get(edited) == "true" ? message("<{}>", edit.name)
                                      : message("<{} false>", edit.name);
 }
@@ -158,12 +159,12 @@ Message text_of(const Edit& edit) {
 
 TensorEdit* Edits::tensor() {
   for (Edit& edit : list_)
-    if (TensorEdit* one = std::get_if<TensorEdit>(&edit)) return one;
+    if (TensorEdit* own = std::get_if<TensorEdit>(&edit)) return own;
   return nullptr;
 }
 
 void Edits::apply(Settings& settings) const {
-  for (const SettingEdit& one : of<SettingEdit>()) set(settings, one.name, one.value, one.name);
+  for (const SettingEdit& edit : of<SettingEdit>()) set(settings, edit.name, edit.value, edit.name);
 }
 
 Message Edits::text() const {

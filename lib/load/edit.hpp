@@ -1,6 +1,6 @@
 #pragma once
-// Edits: numbers of a stage as they are written, PLACE OP VALUE: 'layers.3.head_out[0,-1] *= 0.5'
-// (docs/models.md), settings, and tensors.
+// Edits of a model: of a stage, written PLACE OP VALUE like 'layers.3.head_out[0,-1] *= 0.5'
+// (docs/models.md), of settings, and of tensors.
 
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage_place.hpp>
@@ -24,7 +24,7 @@ struct ValueSource {
       tokens; ///< in its texts ("from 'love'[-1]"); none: those of the place
 };
 
-/// What an edit gives its place.
+/// The value that an edit gives its place.
 struct EditValue {
   enum class Kind : std::uint8_t { number, mean, file, tensor, run };
   std::string text; ///< as written
@@ -34,7 +34,7 @@ struct EditValue {
   Tensor tensor;
   ValueSource run;
   std::optional<ValueSource> less; ///< the run whose values are taken off those of `run`
-  double factor = 1;               ///< by which all of it is multiplied
+  double factor = 1;               ///< multiplies all of it
 
   /// A number, 0, a tensor, what a run has, its mean.
   static EditValue of_number(double number);
@@ -42,7 +42,7 @@ struct EditValue {
   static EditValue of_tensor(Tensor tensor);
   static EditValue of_run(std::string run);
   static EditValue of_mean();
-  /// Whether it is made of what other runs hold.
+  /// Whether it is computed from other runs.
   bool is_of_runs() const { return kind == Kind::mean || kind == Kind::run; }
 };
 
@@ -51,7 +51,7 @@ struct StageEdit {
   StagePlace place;
   PatchOp op = PatchOp::set;
   EditValue value;
-  std::string text; ///< all of it, as messages have it
+  std::string text; ///< the whole edit, for messages
 
   /// Of a place and a value, with the text that is written for them.
   static StageEdit of(StagePlace place, PatchOp op, EditValue value);
@@ -61,7 +61,7 @@ struct StageEdit {
 struct SettingEdit {
   std::string name;          ///< "rope_factor"
   std::string value;         ///< as the table reads it: "8", "true", "d_model"
-  std::string shown = value; ///< as messages have it: fitted numbers are rounded there
+  std::string shown = value; ///< for messages, in which fitted numbers are rounded
 
   SettingEdit(std::string_view of, std::string_view text) : name(of), value(text) {}
   template <class T>
@@ -75,8 +75,7 @@ struct SettingEdit {
       : name(of), value(fmt::format("{}", exact)), shown(text) {}
 };
 
-/// A tensor of a layer that has other numbers, or is read along other axes than it is stored
-/// along.
+/// A tensor of a layer that gets other numbers, or is read with other axes.
 struct TensorEdit {
   std::string name;            ///< as Layer::with takes it: "W_q"
   Tensor tensor = {};          ///< the numbers; empty: the file's
@@ -85,13 +84,13 @@ struct TensorEdit {
   std::size_t layer = 0;       ///< of a whole model
 };
 
-/// What is changed of a layer.
+/// A change of a layer.
 using Edit = std::variant<StageEdit, SettingEdit, TensorEdit>;
 /// As the reader types it: "--patch 'head_out[0] = zero'", "--rope-base 500", "--no-causal",
 /// "W_q=FILE@OI"; of a program "rope_base 500", "causal false".
 Message text_of(const Edit& edit);
 
-/// Several, in their order: `Edits{{"rope_scaling", "linear"}, {"rope_factor", 8}}`.
+/// Several edits in order: `Edits{{"rope_scaling", "linear"}, {"rope_factor", 8}}`.
 class Edits {
 public:
   Edits() = default;
@@ -103,10 +102,10 @@ public:
   template <class T> std::vector<T> of() const {
     std::vector<T> found;
     for (const Edit& edit : list_)
-      if (const T* one = std::get_if<T>(&edit)) found.push_back(*one);
+      if (const T* own = std::get_if<T>(&edit)) found.push_back(*own);
     return found;
   }
-  /// The one that reads a tensor otherwise; null: none does.
+  /// The edit of a tensor; null: there is none.
   TensorEdit* tensor();
   /// Gives the settings their new values. Throws Error as `set` does: "rope_base is '-1': a
   /// positive number expected".
@@ -117,11 +116,11 @@ private:
   std::vector<Edit> list_;
 };
 
-/// Throws Error that says what is expected where.
+/// Throws Error with what is expected where.
 StageEdit parse_edit(const std::string& text);
 
-/// The values of a stage in another run, batch axis first, and how many tokens each of its texts
-/// has; no lengths: as many as this run's.
+/// The values of a stage in another run, batch axis first, and the number of tokens of each of its
+/// texts; without lengths they have as many as this run's.
 struct UnpatchedValues {
   Tensor values;
   std::vector<std::size_t> lengths;
@@ -134,14 +133,15 @@ struct UnpatchedValues {
         tokens(std::move(tokens_of_texts)) {}
 };
 
-/// What the places of a layer's stages are found by, without its weights and its input.
+/// The layer without its weights and input: enough to find the places of its stages.
 Layer tokens_alone(const Layer& layer);
 
-/// Those of an unpatched run: of this run's texts for `mean`, else of the texts that `run` names.
+/// The values of an unpatched run: of this run's texts for `mean`, else of the texts that `run`
+/// names.
 using UnpatchedStage = std::function<UnpatchedValues(Stage stage, const std::string& run)>;
 
 /// The edit as a patch of a layer: positions on its axes, its value in the layer's precision.
-/// `number`: of the layer, for files with an axis of layers. Throws Error where a place or a value
+/// `number` is the layer's, for files with an axis of layers. Throws Error where a place or a value
 /// does not fit.
 ResolvedEdit patch_of(const StageEdit& edit, const Layer& layer, std::size_t number,
                       const UnpatchedStage& unpatched);

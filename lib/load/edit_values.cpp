@@ -1,4 +1,4 @@
-// The values that edits give their places.
+// Computes the values that edits give their places.
 
 #include <mha/load/edit.hpp>
 
@@ -14,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// Throws Error where texts have different numbers of an axis' positions in the place.
+/// Throws Error where the texts have different numbers of positions in the place.
 void require_same_count(const StageEdit& edit, const std::vector<std::vector<std::size_t>>& items,
                         std::string_view what) {
   for (const std::vector<std::size_t>& list : items)
@@ -31,10 +31,10 @@ Tensor times(const Tensor& value, double factor) {
   return product;
 }
 
-/// The value's strides over the place, as NumPy broadcasts.
-void broadcast(const StageEdit& edit, const Layer& layer, const PlaceAxes& place, Tensor value,
+/// Sets the patch's value and its strides over the place, broadcast as in NumPy.
+void set_value(const StageEdit& edit, const Layer& layer, const PlaceAxes& place, Tensor value,
                ResolvedEdit& to) {
-  // Of the place: its axes, and which stride of the patch each is.
+  // The lengths of the place's axes, each with the index of its stride in the patch.
   std::vector<std::pair<std::size_t, std::size_t>> axes;
   if (layer.dims.batched) axes.emplace_back(layer.dims.B, 0);
   if (place.with_heads) axes.emplace_back(place.heads.size(), 1);
@@ -67,7 +67,7 @@ Tensor scalar(double number) {
   return Tensor::of<double>({1}, std::span(&number, 1));
 }
 
-/// Throws Error where another run's texts do not have this one's tokens, one for one.
+/// Throws Error where another run's texts do not have as many tokens as this run's.
 void require_same_tokens(const StageEdit& edit, const Layer& layer, const UnpatchedValues& other) {
   const std::size_t texts = other.values.shape()[0];
   if (texts != 1 && texts != layer.dims.B)
@@ -81,8 +81,8 @@ void require_same_tokens(const StageEdit& edit, const Layer& layer, const Unpatc
            counted(length, "tokens"), layer.length_of(b));
 }
 
-/// A value with room for the place in every batch item, and its strides in the patch: items that
-/// have fewer tokens or keys there leave the rest zero.
+/// Zeros for the place in every batch item, with their strides in the patch. Items with fewer
+/// tokens or keys leave the rest zero.
 Tensor zeros_at(const PlaceAxes& place, std::size_t items, ResolvedEdit& to) {
   const auto longest = [](const std::vector<std::vector<std::size_t>>& lists) {
     return std::ranges::max_element(lists, {}, &std::vector<std::size_t>::size)->size();
@@ -93,7 +93,7 @@ Tensor zeros_at(const PlaceAxes& place, std::size_t items, ResolvedEdit& to) {
   return Tensor(DType::f64, {items, heads, tokens, columns});
 }
 
-/// Sets a patch's value to the numbers that another run has at the place: of each batch item as
+/// Sets a patch's value to the numbers of another run at the same place, for each batch item as
 /// many as it has there.
 void take_same_place(const StageEdit& edit, const Layer& layer, const PlaceAxes& place,
                      const UnpatchedValues& other, ResolvedEdit& to) {
@@ -125,12 +125,12 @@ void take_same_place(const StageEdit& edit, const Layer& layer, const PlaceAxes&
   to.value = convert(times(value, edit.value.factor), layer.dtype);
 }
 
-/// Adds to `value` (batch items, heads, tokens, columns of a place) `sign` times what another run
-/// has at the same place, or at the tokens that it names: one of them serves all.
+/// Adds to `value` (batch items, heads, tokens, columns of a place) `sign` times another run's
+/// numbers at the same place, or at the tokens that it names; a single token serves all.
 void add_run(const StageEdit& edit, const ValueSource& run, double sign, const Layer& layer,
              const PlaceAxes& place, const UnpatchedValues& other, ResolvedEdit& to,
              Tensor& value) {
-  const Layer& there = other.tokens.dims.B > 0 ? other.tokens : layer;
+  const Layer& located = other.tokens.dims.B > 0 ? other.tokens : layer;
   const std::size_t texts = other.values.shape()[0];
   if (texts != 1 && texts != layer.dims.B)
     fail("{}: {} has {}, this run {}: one, or as many, expected", edit.text, run.text,
@@ -140,7 +140,7 @@ void add_run(const StageEdit& edit, const ValueSource& run, double sign, const L
     named.axes.resize(std::max<std::size_t>(named.axes.size(), 2));
     named.axes[1] = *run.tokens;
   }
-  const PlaceAxes at = axes_of(named, there, to.stage, message("{}: {}", edit.text, run.text));
+  const PlaceAxes at = axes_of(named, located, to.stage, message("{}: {}", edit.text, run.text));
   const Shape& shape = other.values.shape();
   const std::size_t heads = place.with_heads ? shape[1] : 1, rows = shape[place.with_heads ? 2 : 1],
                     cols = place.with_columns ? shape.back() : 1;
@@ -167,7 +167,7 @@ void add_run(const StageEdit& edit, const ValueSource& run, double sign, const L
   }
 }
 
-/// Sets a patch's value to what one run has, less what another has.
+/// Sets a patch's value to one run's numbers minus another's.
 void take_runs(const StageEdit& edit, const Layer& layer, const PlaceAxes& place,
                const UnpatchedStage& unpatched, ResolvedEdit& to) {
   Tensor value = zeros_at(place, layer.dims.B, to);
@@ -179,8 +179,8 @@ void take_runs(const StageEdit& edit, const Layer& layer, const PlaceAxes& place
   to.value = convert(times(value, edit.value.factor), layer.dtype);
 }
 
-/// The mean of a token stage over the positions of all texts that are no padding: per head and
-/// column, summed in the order of texts.
+/// The mean of a token stage over the positions of all texts without padding: per head and column,
+/// summed in the order of texts.
 Tensor mean_of(const Layer& layer, const PlaceAxes& place, Stage stage, const Tensor& whole) {
   const Shape& shape = whole.shape();
   const std::size_t heads = place.with_heads ? shape[1] : 1;
@@ -194,7 +194,7 @@ Tensor mean_of(const Layer& layer, const PlaceAxes& place, Stage stage, const Te
   for (std::size_t b = 0; b < shape[0]; ++b) {
     if (rows == layer.dims.size_of(letter)) {
       own.push_back(own_positions(layer, letter, b));
-    } else { // means of texts, a row for all
+    } else { // means over texts: a common row
       own.emplace_back(rows);
       std::iota(own.back().begin(), own.back().end(), std::size_t{0});
     }
@@ -212,17 +212,17 @@ Tensor mean_of(const Layer& layer, const PlaceAxes& place, Stage stage, const Te
   return value;
 }
 
-/// FILE[:TENSOR][@AXES].
+/// Reads FILE[:TENSOR][@AXES].
 Tensor read_patch_file(const StageEdit& edit, Stage stage, std::size_t number) {
   const std::string name(name_of(stage));
   io::Source source = io::parse_source(name + "=" + edit.value.file);
   const bool is_word = source.path.find_first_of("./:@") == std::string::npos;
   std::error_code ignored;
   if (source.name.empty() || (is_word && !std::filesystem::exists(source.path, ignored)))
-    fail(
-        "{}: '{}' is no value: a number, zero, mean, FILE[:TENSOR][@AXES] or from 'TEXT' expected, "
-        "or a number times one of these",
-        edit.text, edit.value.file);
+    fail("{}: '{}' is not a value: a number, zero, mean, FILE[:TENSOR][@AXES] or from 'TEXT' "
+         "expected, "
+         "or a number times one of these",
+         edit.text, edit.value.file);
   source = io::with_layer(source, std::to_string(number));
   const Tensor tensor = io::bound_entry(source).read();
   return source.axes.empty() ? tensor
@@ -251,19 +251,19 @@ ResolvedEdit patch_of(const StageEdit& edit, const Layer& layer, std::size_t num
   const EditValue& value = edit.value;
   switch (value.kind) {
   case EditValue::Kind::number:
-    broadcast(edit, layer, place, scalar(value.number), to);
+    set_value(edit, layer, place, scalar(value.number), to);
     break;
   case EditValue::Kind::tensor:
-    broadcast(edit, layer, place, value.tensor, to);
+    set_value(edit, layer, place, value.tensor, to);
     break;
   case EditValue::Kind::file:
-    broadcast(edit, layer, place, read_patch_file(edit, stage, number), to);
+    set_value(edit, layer, place, read_patch_file(edit, stage, number), to);
     break;
   case EditValue::Kind::mean:
     if (const Kind kind = info_of(stage).kind; kind == Kind::map || kind == Kind::row)
       fail("{}: a mean over positions is for stages of tokens; {} has keys, which differ in number",
            edit.text, name_of(stage));
-    broadcast(edit, layer, place, mean_of(layer, place, stage, unpatched(stage, "mean").values),
+    set_value(edit, layer, place, mean_of(layer, place, stage, unpatched(stage, "mean").values),
               to);
     break;
   case EditValue::Kind::run:

@@ -1,5 +1,8 @@
-#include <mha/load/family_words.hpp>
+// The keys that only families' files have, and families in users' files.
+#include <mha/load/description_parts.hpp>
 
+#include <mha/load/families/condition.hpp>
+#include <mha/load/families/family_text.hpp>
 #include <mha/load/families/steps.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/system/named.hpp>
@@ -9,6 +12,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
 
 namespace mha::description {
 
@@ -18,7 +26,7 @@ using naming::DescribedTensor;
 
 namespace {
 
-/// true, false, "if_there", or {"config": KEY, "default": false}.
+/// Reads true, false, "if_there", or {"config": KEY, "default": false}.
 BiasRule rule_of(const JsonTree& tree) {
   BiasRule rule;
   if (tree.is_boolean()) {
@@ -44,7 +52,7 @@ std::vector<std::string> words_in(const JsonTree* list) {
   return words;
 }
 
-/// A text of the file with its references: "<rope> none chooses".
+/// A text with references: "<rope> none chooses".
 Message message_of(const JsonTree& text) {
   return Message::of_marked(mha::detail::with_marks(text.as_text("a text")));
 }
@@ -63,11 +71,11 @@ void read_rules(const JsonTree& tree, naming::Description& to) {
   }
 }
 
-/// Steps by their names, with the arguments that each knows.
+/// Reads steps by name with their arguments.
 template <class Rows>
-void read_steps(const JsonTree* there, const Rows& known, std::vector<naming::DescribedStep>& to) {
-  if (!there) return;
-  for (const auto& [name, arguments] : there->members) {
+void read_steps(const JsonTree* member, const Rows& known, std::vector<naming::DescribedStep>& to) {
+  if (!member) return;
+  for (const auto& [name, arguments] : member->members) {
     if (arguments.is_null()) continue;
     const auto* const step = find_named(known, name);
     if (!step)
@@ -76,7 +84,7 @@ void read_steps(const JsonTree* there, const Rows& known, std::vector<naming::De
     const std::vector<std::string_view> members = words_of(step->arguments);
     for (const auto& [member, value] : arguments.members)
       if (step->arguments != "*" && !is_one_of(member, members))
-        value.refuse(fmt::format("'{}' is no argument of {}{}", member, name,
+        value.refuse(fmt::format("'{}' is not an argument of {}{}", member, name,
                                  members.empty() ? std::string(", which has none")
                                                  : choices_for(member, members)));
     to.push_back({name, arguments});
@@ -93,10 +101,10 @@ void read_steps(const JsonTree& tree, naming::Description& to) {
 
 void read_texts(const JsonTree& tree, naming::Description& to) {
   const auto each = [&](const char* key, const auto& use) {
-    const JsonTree* const there = tree.find(key);
-    if (!there) return;
-    if (there->is_list())
-      for (const JsonTree& text : there->elements) use(message_of(text));
+    const JsonTree* const member = tree.find(key);
+    if (!member) return;
+    if (member->is_list())
+      for (const JsonTree& text : member->elements) use(message_of(text));
   };
   each("note", [&](Message text) { to.notes.emplace_back(std::move(text)); });
   each("warn", [&](Message text) { to.notes.push_back(warning(std::move(text))); });
@@ -110,13 +118,13 @@ void read_returns(const JsonTree& tree, naming::Description& to) {
     if (module != "attention" && module != "mlp")
       stage.refuse(fmt::format("'{}' returns a stage: attention or mlp expected", module));
     const std::optional<Stage> known = find_stage(stage.as_text("a stage"));
-    if (!known) stage.refuse(fmt::format("'{}' is no stage", stage.text));
+    if (!known) stage.refuse(fmt::format("'{}' is not a stage", stage.text));
     (module == "attention" ? to.attention_returns : to.mlp_returns) = known;
   }
 }
 
-/// A name of the bias in the place of true and false is one of a tensor elsewhere, beside which the
-/// head's own counts where `own_bias` says so.
+/// A bias of the head that is a name, not true or false, is a tensor elsewhere. With `own_bias` the
+/// bias beside the head's weight counts as well.
 void read_head_bias(const JsonTree& tree, naming::Description& to) {
   const JsonTree* const head = tree.find("head");
   if (!head || head->is_null()) return;
@@ -149,3 +157,78 @@ void read_family_words(const JsonTree& tree, naming::Description& to) {
 }
 
 } // namespace mha::description
+
+namespace mha {
+
+namespace {
+
+/// A user's family, and the texts that its row refers to.
+struct UserFamily {
+  JsonTree tree;
+  std::string title, needs, knows, beside, sublayers;
+  naming::FamilyRow row;
+};
+
+/// Throws Error for an unknown key of the file, or of a case.
+void require_family_words(const JsonTree& tree, std::string_view what) {
+  std::vector<description::Key> keys(description::top_keys.begin(), description::top_keys.end());
+  keys.insert(keys.end(), description::family_keys.begin(), description::family_keys.end());
+  keys.insert(keys.end(), description::case_keys.begin(), description::case_keys.end());
+  description::require_known(tree, what, keys);
+  for (const char* own : {"present", "recognised", "num_layers"})
+    if (const JsonTree* member = tree.find(own))
+      member->refuse(fmt::format("{} is not for a user's family", own));
+  for (const char* object :
+       {"tests", "biases", "returns", "steps", "model_steps", "settings", "sizes", "tensors"})
+    if (const JsonTree* member = tree.find(object); member && !member->is_object())
+      member->refuse(fmt::format("{} must be an object", object));
+  for (const char* list : {"known", "always", "some_layers_lack"})
+    if (const JsonTree* member = tree.find(list); member && !member->is_list())
+      member->refuse(fmt::format("{} must be a list", list));
+  if (const JsonTree* tests = tree.find("tests"))
+    for (const auto& [name, condition] : tests->members) naming::require_condition(condition);
+  for (const char* list : {"cases", "model_cases"}) {
+    const JsonTree* const cases = tree.find(list);
+    if (cases && !cases->is_list()) cases->refuse(fmt::format("{} must be a list", list));
+    if (!cases) continue;
+    for (const JsonTree& entry : cases->elements) {
+      require_family_words(entry, "a case");
+      const JsonTree* const when = entry.find("when");
+      if (!when) entry.refuse("a case has no \"when\"");
+      naming::require_condition(*when);
+    }
+  }
+}
+
+} // namespace
+
+const naming::FamilyRow* user_family(const io::Bytes& file, const JsonTree& tree) {
+  static std::mutex lock;
+  static std::map<std::pair<std::string, std::string>, std::unique_ptr<const UserFamily>> families;
+  const std::lock_guard hold(lock);
+  const std::pair<std::string, std::string> key(file.name, file.text());
+  if (const auto at = families.find(key); at != families.end()) return &at->second->row;
+  require_family_words(tree, "a family's file");
+  auto family = std::make_unique<UserFamily>();
+  family->tree = tree;
+  naming::FamilyRow& row = family->row;
+  row.tree = &family->tree;
+  const auto word = [&](const char* name) { return naming::word_in(row, name); };
+  family->title =
+      tree.find("title") ? word("title") : std::filesystem::path(file.name).stem().string();
+  family->needs = word("needs"), family->knows = word("knows"), family->beside = word("beside");
+  family->knows += naming::names_in_module(row);
+  family->sublayers = word("sublayers");
+  if (!word("present").empty())
+    tree.refuse("\"like\" names a family whose layers share their weights, which a user's family "
+                "cannot do");
+  if (family->needs.empty())
+    tree.refuse("\"needs\" is missing: the names that a layer's module has, by which it is found");
+  row.name = row.title = family->title;
+  row.needs = family->needs, row.knows = family->knows, row.beside = family->beside;
+  row.sublayers = family->sublayers;
+  row.models = row.whole_models = "*"; // the user chose it
+  return &families.emplace(key, std::move(family)).first->second->row;
+}
+
+} // namespace mha

@@ -1,4 +1,4 @@
-// Which layers the files hold, and which of them are chosen.
+// Finds the layers in the files, and those that are chosen.
 
 #include <mha/load/described.hpp>
 #include <mha/load/layer_source.hpp>
@@ -25,7 +25,7 @@
 
 namespace mha {
 
-/// A graph's layers are what it computes; their names are its weights'.
+/// A graph's layers follow from what it computes, their names from its weights.
 void FoundLayers::find_in_graph(const io::Contents& graph, const UserNaming& by) {
   const naming::FamilyRow& of_graphs = naming::family_named("onnx");
   std::vector<naming::Found> layers = naming::find_layers(graph, config, &of_graphs);
@@ -48,7 +48,7 @@ const GraphNames* FoundLayers::names_of(const naming::Found& layer) const {
 }
 
 void FoundLayers::find_layers() {
-  present_contents(); // changes nothing, unless layers share their weights (ALBERT)
+  present_contents();
   if (request.naming != "canonical") {
     const UserNaming by = is_description(request.naming)
                               ? read_naming(request.naming)
@@ -84,7 +84,7 @@ void FoundLayers::find_layers() {
 
   // Canonical names: one layer, or layers.0.W_q, layers.1.W_q …
   std::set<std::pair<std::size_t, std::string>> numbered;
-  std::map<std::string, std::set<std::string>> layers_with; // a weight
+  std::map<std::string, std::set<std::string>> layers_with; // by weight
   bool lone = contents.empty();
   for (const io::Contents& file : contents)
     for (const io::Entry& entry : file.tensors) {
@@ -107,7 +107,7 @@ void FoundLayers::find_layers() {
   if (listing.empty() && lone) listing.push_back({"", "", "canonical"});
 }
 
-/// A weight that every other layer has is the identity or zero in this one, which is rarely meant.
+/// A missing weight is the identity or zero, which is rarely meant where every other layer has it.
 void FoundLayers::note_lacking(const std::string& id, const NamedTensors& parts,
                                std::vector<Note>& notes) const {
   const auto at = lacking.find(id);
@@ -120,14 +120,15 @@ void FoundLayers::note_lacking(const std::string& id, const NamedTensors& parts,
           id, name)));
 }
 
-/// Bindings are opened when a layer asks for them, and the layers before it must not write there.
+/// Bindings are opened when a layer needs them, so that earlier layers must not overwrite their
+/// files.
 void FoundLayers::note_inputs() const {
   for (const io::Source& binding : bindings) {
     if (!binding.memory.empty()) continue;
-    const bool one = binding.path.find("{layer}") == std::string::npos;
+    const bool single = binding.path.find("{layer}") == std::string::npos;
     for (const std::string& id : chosen) {
       io::note_later_input(io::with_layer(binding, id).path);
-      if (one) break;
+      if (single) break;
     }
   }
 }
@@ -138,7 +139,7 @@ bool are_numbers(const std::vector<std::string>& ids) {
   return std::ranges::all_of(ids, is_number);
 }
 
-/// Throws Error: `what` of the layers that --layer wants is not there.
+/// Throws Error because `what`, one or several of the layers in --layer, is missing.
 [[noreturn]] void refuse_layer(const std::string& wanted, std::string_view what,
                                const std::vector<std::string>& ids) {
   if (what.find_first_of(",-:") != std::string_view::npos)
@@ -149,14 +150,15 @@ bool are_numbers(const std::vector<std::string>& ids) {
        are_numbers(ids) ? "" : did_you_mean(what, names), io::ends_of_list(ids));
 }
 
-/// A name, or where the ids are numbers, a list or ranges of them. Throws Error.
+/// The layers in --layer: a name, or where the ids are numbers, a list or ranges of them. Throws
+/// Error.
 std::vector<std::string> named_by(const std::string& wanted, const std::vector<std::string>& ids) {
   if (wanted == "all") return ids;
   if (is_one_of(wanted, ids)) return {wanted};
   if (!are_numbers(ids)) refuse_layer(wanted, wanted, ids);
   std::size_t highest = 0;
   for (const std::string& id : ids) highest = std::max(highest, number_of(id));
-  constexpr std::size_t most = 1'000'000; // so many are not there, and would only be counted
+  constexpr std::size_t most = 1'000'000; // resolving ranges would count them all
   if (highest > most) refuse_layer(wanted, wanted, ids);
   Pick pick;
   try {
@@ -175,14 +177,14 @@ std::vector<std::string> named_by(const std::string& wanted, const std::vector<s
 
 } // namespace
 
-/// Throws Error for a number of a layer that has none: it can only be for {layer} in bindings.
+/// Throws Error for a number of a layer without one, unless it is for {layer} in bindings.
 void FoundLayers::check_number_of_lone(const std::string& wanted) const {
   const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
   const bool fills = numbered != bindings.end();
-  const bool one = wanted != "all" && wanted.find_first_of(",-:") == std::string::npos;
-  if (one && (fills || wanted == "0")) return;
+  const bool single = wanted != "all" && wanted.find_first_of(",-:") == std::string::npos;
+  if (single && (fills || wanted == "0")) return;
   if (fills)
-    fail("<layer> {}: {}: {{layer}} stands for the layer's number, and {}", wanted, numbered->text,
+    fail("<layer> {}: {}: {{layer}} is the layer's number, and {}", wanted, numbered->text,
          why_missing(*numbered, "0"));
   fail("<layer> {}: there is one layer, which has no number; leave <layer> out{}", wanted,
        stack_of_maps());

@@ -1,6 +1,5 @@
 #pragma once
-// The layers that opened files hold, those that are chosen, and the whole model that they are of:
-// the inside of load/.
+// The layers in opened files, the chosen ones, and their whole model. Only load/ uses it.
 
 #include <mha/load/families/positions.hpp>
 #include <mha/load/graph_names.hpp>
@@ -20,33 +19,32 @@ struct FoundLayers : OpenedFiles {
   std::vector<LayerListing> listing;
   std::vector<std::string> chosen;
   std::map<std::string, std::vector<std::string>> lacking; ///< weights that all other layers have
-  std::shared_ptr<const WholeModel> whole;                 ///< that a text is for
-  std::vector<Note> notes_of_model;                        ///< what is said of it with every layer
+  std::shared_ptr<const WholeModel> whole;                 ///< the one that a text is for
+  std::vector<Note> notes_of_model;                        ///< about the model, with every layer
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable std::optional<bool> is_whole_model;       ///< takes_text(), once it was asked
   mutable std::shared_ptr<const WholeModel> around; ///< of lone layers, once one was asked for,
-  mutable std::optional<std::vector<Note>> notes_of_graph; ///< and held against its graph
+  mutable std::optional<std::vector<Note>> notes_of_graph; ///< and compared with its graph
 
   void find_layers();
   void choose_layers();
   void choose_ends();
   void open_model();
-  /// Throws Error where a tensor serves layers that each have their own of it, unless the request
-  /// says that it serves all.
+  /// Throws Error where one tensor would serve layers that each have their own, unless the request
+  /// allows it (--same-x).
   void require_varying() const;
-  /// Which tensor that is, and how to say what is meant; "": there is none.
+  /// Names that tensor and how to write what is meant; "": there is none.
   Message why_not_varying() const;
-  /// How to say that maps of four axes are a stack of layers, where there are such: "; if …", or
-  /// "".
+  /// How to mark maps of four axes as a stack of layers, "; if …"; "" where there are no such maps.
   Message stack_of_maps() const;
   /// The files in which no family was recognised.
   std::vector<const io::Contents*> others() const;
   bool takes_text() const;
-  /// What the weights of a graph's layer are called; null where they have no names.
+  /// The names of the weights of a graph's layer; null where they have none.
   const GraphNames* names_of(const naming::Found& layer) const;
   bool binds(const io::Source& binding, const std::string& id) const;
-  /// What is around a layer; null where the files are no whole model, or a graph computes
-  /// another one than its names say, which `notes` get.
+  /// The block around a layer; null where the files are not a whole model, or where a graph
+  /// computes another model than its names imply, with a note.
   std::shared_ptr<const TransformerBlock> block_of(const std::string& id,
                                                    std::vector<Note>& notes) const;
   void note_inputs() const;
@@ -60,7 +58,7 @@ private:
   void choose_named_layers();
   void note_model(const std::vector<const naming::Found*>& layers);
   void require_layers_of_bindings() const;
-  /// Why a text finds no model to be computed by.
+  /// Why there is no model that could compute a text.
   Message why_no_model() const;
 };
 

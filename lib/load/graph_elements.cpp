@@ -1,4 +1,4 @@
-// Functions of single elements: what a graph makes of a projection's numbers one by one.
+// Compares functions of single elements with a graph's steps: activations of a projection.
 
 #include <mha/load/graph_reader.hpp>
 
@@ -13,7 +13,7 @@ using io::OnnxStep;
 
 namespace {
 
-/// A GELU by tanh has the longest row of steps: eight. Each way to a leaf is gone by itself.
+/// A GELU by tanh has the longest chain of steps: eight. Each path to a leaf is counted separately.
 constexpr int most_steps = 16;
 
 double sigmoid(double x) {
@@ -26,7 +26,7 @@ double gelu(const OnnxStep& step, double x) {
   return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-/// One operand; NaN where the operator is none of single numbers.
+/// A step of one operand; NaN where it is not a function of single numbers.
 double computed(const OnnxStep& step, double x) {
   if (step.is("Gelu") || step.is("FastGelu")) return gelu(step, x);
   if (step.is("QuickGelu")) return x * sigmoid(step.number("alpha").value_or(1.702) * x);
@@ -99,8 +99,8 @@ double GraphReader::element(int value, const std::map<int, double>& leaves, int 
   value = flow_->resolved(value);
   if (const auto leaf = leaves.find(value); leaf != leaves.end()) return leaf->second;
   if (flow_->is_fixed(value)) { // one number for all elements
-    const std::vector<double> one = flow_->numbers(value, 1);
-    return one.size() == 1 ? one[0] : NAN;
+    const std::vector<double> numbers = flow_->numbers(value, 1);
+    return numbers.size() == 1 ? numbers[0] : NAN;
   }
   const OnnxStep* step = flow_->maker(value);
   if (!step || depth >= most_steps) return NAN;

@@ -1,4 +1,4 @@
-#include <mha/load/graph_model.hpp>
+#include <mha/load/graph_names.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_between.hpp>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t another_length = 11;
 
-/// One walk from the token numbers to the logits, for one length.
+/// Compares a graph with a model from the token numbers to the logits, for one length.
 class GraphWalk {
 public:
   GraphWalk(const WholeModel& model, std::shared_ptr<io::OnnxFlow> flow)
@@ -43,7 +43,7 @@ public:
     hold_end(end, stream);
   }
 
-  /// The same of the table of positions, to its end, in the graph for a text as long as that.
+  /// Compares the whole table of positions, in the graph for a text of that length.
   void hold_positions(std::shared_ptr<io::OnnxFlow> far) const {
     GraphReader reader(file_, std::move(far));
     reader.require_sum(begin_, width_, embedded_);
@@ -61,7 +61,7 @@ public:
   }
 
 private:
-  /// The layers of attention, in the order of their numbers, with the norms before them.
+  /// Finds the layers of attention in the order of their numbers, with the norms before them.
   void find_layers() {
     for (std::size_t i = 0; i < flow_.steps.size(); ++i) {
       refuse_choice(flow_.steps[i]);
@@ -79,12 +79,12 @@ private:
     for (std::size_t n = 0; in_order && n < layers_.size(); ++n)
       in_order = number(layers_[n]).value_or(n) == n;
     if (!in_order)
-      fail("{}: the graph has {}, and its names say {}; {}", file_,
+      fail("{}: the graph has {}, but its names give {}; {}", file_,
            counted(layers_.size(), "layers of attention"), model_.layers().size(), give_X_instead);
     for (const OnnxLayer& layer : layers_) norms_.push_back(norm_before(layer));
   }
 
-  /// A graph may choose by its inputs what it computes, or how often.
+  /// Throws Error where a graph's inputs choose what it computes, or how often.
   void refuse_choice(const OnnxStep& step) const {
     const bool chooses = step.is("If") && !flow_.is_fixed(step.input(0)),
                repeats = step.is("Loop") || step.is("Scan");
@@ -106,7 +106,7 @@ private:
     return norm;
   }
 
-  /// What a reader's values are the sum of, before the norm.
+  /// The sum that enters the norm before `reader`; without a norm, `reader`.
   int sum_before(int reader, const Norm& norm) const {
     return norm.present() ? graph_.normalised_from(reader) : reader;
   }
@@ -171,8 +171,8 @@ private:
     return a;
   }
 
-  /// What is added to the stream of a term: the term, or a norm's result that it is the only one
-  /// of; `made`: what enters the norm.
+  /// The part of the stream's sum that a term adds: the term, or the result of a norm after it.
+  /// `made` gets the value that enters the norm.
   GraphSum added(int term, const Norm& norm, int* made) {
     *made = norm.present() ? graph_.only_term_of(graph_.normalised_from(term)) : term;
     if (!norm.present()) return {{{term}}};
@@ -180,7 +180,7 @@ private:
     return graph_.require_norm(term, norm, {{{*made}}}, width_);
   }
 
-  /// Of what is added to `stream` in `value`, what attention gives and what the feed-forward gives.
+  /// The parts that attention and the feed-forward add to the stream.
   struct Added {
     GraphSum attention, mlp;
     int mlp_out = -1;
@@ -242,16 +242,16 @@ private:
       graph_.require_normed(end, block.post_block_norm, joined(middle, {{{term}}}), width_);
       return graph_.settle(end, width_);
     }
-    graph_.refuse(sum, "no feed-forward stands where the model has one");
+    graph_.refuse(sum, "there is no feed-forward where the model has one");
   }
 
-  /// The projection of a feed-forward's `in`, which an activation is of.
+  /// The projection by a feed-forward's `in`, whose output an activation reads.
   const OnnxProjection& in_of(const FeedForward& mlp, int value) {
     for (const int leaf : graph_.leaves_of(value))
       if (const OnnxProjection* found = graph_.projections().of(leaf);
           found && graph_.is_linear(*found, mlp.in))
         return graph_.require_linear(leaf, mlp.in);
-    graph_.refuse(value, "no feed-forward stands where the model has one");
+    graph_.refuse(value, "there is no feed-forward where the model has one");
   }
 
   /// mlp_out = act(x W_in + b_in) (· (x W_up + b_up)) W_out + b_out, x the norm of `of`
@@ -285,7 +285,7 @@ private:
           found.push_back(value);
       }
     if (found.size() != 1)
-      fail("{}: the graph has {} of {} for each token, and its names say one; {}", file_,
+      fail("{}: the graph has {} of {} for each token, but its names give one; {}", file_,
            counted(found.size(), "outputs"), counted(static_cast<std::size_t>(columns), "numbers"),
            give_X_instead);
     return found[0];
@@ -334,10 +334,10 @@ private:
   std::vector<OnnxLayer> layers_;
   std::vector<Norm> norms_; ///< before each
   std::string ids_, types_; ///< inputs of the graph
-  int begin_ = -1;          ///< what is embedded, before the norm, and as what
+  int begin_ = -1;          ///< the embedding before its norm, and as a sum below
   GraphSum embedded_;
   int logits_ = -1, decoder_ = -1;
-  int reader_ = -1, before_norm_ = -1; ///< of the decoder: what it reads, and that before the norm
+  int reader_ = -1, before_norm_ = -1;    ///< what the decoder reads, and the same before the norm
   const OnnxProjection* dense_ = nullptr; ///< the head's map before it
 };
 
@@ -349,7 +349,7 @@ std::vector<Note> hold_against_graph(const WholeModel& model) {
   std::vector<std::int64_t> lengths{io::OnnxFlow::usual_length, another_length};
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     auto flow = graph.flow(lengths[i]);
-    // Lengths that the graph itself has are the only ones.
+    // A graph of a fixed length is only compared for that one.
     if (const std::int64_t wanted = flow->wanted_length; wanted > 1 && wanted <= 4096)
       flow = graph.flow(wanted), lengths.resize(i + 1);
     GraphWalk walk(model, std::move(flow));

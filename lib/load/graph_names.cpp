@@ -21,8 +21,8 @@ std::set<std::string> ids_of(const std::vector<Found>& layers) {
   return ids;
 }
 
-/// A value that the graph's reader found of a layer; "" where it is none.
-std::string said_by_graph(const Found& own, const char* name) {
+/// A value that the graph's reader found for a layer, or "".
+std::string value_in_graph(const Found& own, const char* name) {
   for (const auto& [key, value] : own.group.contents->scalars)
     if (key == own.group.prefix + name) return value;
   return "";
@@ -40,13 +40,13 @@ void GraphNames::add_config_beside() {
 void GraphNames::find(const UserNaming& by, const std::vector<Found>& own) {
   for (const char* setting : {"num_heads", "num_kv_heads"}) {
     std::set<std::string> values;
-    for (const Found& layer : own) values.insert(said_by_graph(layer, setting));
+    for (const Found& layer : own) values.insert(value_in_graph(layer, setting));
     if (values.size() == 1 && *values.begin() != "") options.emplace(setting, *values.begin());
   }
   contents.name = graph->name, contents.format = graph->format, contents.graph = graph->graph;
   contents.tensors = graph->graph->parameters;
   layers = layers_by(by, contents, config, options, std::make_shared<naming::Reads>());
-  if (layers.empty() && by.description) { // whose names may be those of the nodes
+  if (layers.empty() && by.description) { // its names may be those of the nodes
     contents = *graph;
     layers = layers_by(by, contents, config, options, std::make_shared<naming::Reads>());
   }
@@ -57,7 +57,7 @@ void GraphNames::find(const UserNaming& by, const std::vector<Found>& own) {
     fail("{}: the paths of its nodes name no layer with the tensors of {}: {}", graph->name,
          by.family->title, by.family->needs);
   if (layers.empty() && is_asked_for)
-    fail("{}: the paths of its nodes are no names of a whole model's layers that are known here; "
+    fail("{}: the paths of its nodes are not known names of a whole model's layers; "
          "{}",
          graph->name, give_X_instead);
   const std::set<std::string> ids = ids_of(own), named = ids_of(layers);
@@ -89,9 +89,9 @@ bool GraphNames::hold(const Found& own, const NamedTensors& parts, std::vector<N
     if (by_name == read.parts.end()) continue; // fused otherwise: the graph's is read
     if (by_graph != parts.end() && are_same(by_name->second.tensor, by_graph->second.tensor))
       continue;
-    fail("{}: the graph computes another layer than its names say: {} is not {} of the attention "
+    fail("{}: the graph computes another layer than its names imply: {} is not {} of the attention "
          "at node '{}'; <naming> onnx reads the layer without names",
-         graph->name, by_name->second.source, name, said_by_graph(own, "node"));
+         graph->name, by_name->second.source, name, value_in_graph(own, "node"));
   }
   return true;
 }

@@ -18,14 +18,14 @@ using io::OnnxStep;
 
 namespace {
 
-/// What storing a number in float32 changes: graphs fold 1 + w, and write ε so.
+/// The relative error of storing in float32, as graphs do with 1 + w and ε.
 constexpr double rounding = 1.2e-7;
 
 bool is_close(double a, double b) {
   return std::abs(a - b) <= rounding * std::max(std::abs(a), std::abs(b));
 }
 
-/// A vector's numbers plus `offset`; empty where there is none.
+/// A vector's numbers plus `offset`; empty for no vector.
 std::vector<double> numbers_of(const Tensor& vector, double offset) {
   if (vector.empty()) return {};
   std::vector<double> numbers = values_in_double(vector);
@@ -65,10 +65,9 @@ void GraphReader::refuse(int value, std::string_view why) const {
   const std::string at =
       step ? io::onnx_step_in_words(*flow_, static_cast<int>(step - flow_->steps.data()))
            : "its inputs";
-  fail(
-      "{}: the graph computes another model than its names say: {}, at {}; {}", file_, why, at,
-      message("<config> FILE is to say what names leave open; else give a layer's input instead of "
-              "a text: <X=FILE>"));
+  fail("{}: the graph computes another model than its names imply: {}, at {}; {}", file_, why, at,
+       message("give what names leave open in <config> FILE, or a layer's input instead of a text: "
+               "<X=FILE>"));
 }
 
 std::vector<int> GraphReader::terms_of(int value) const {
@@ -80,7 +79,7 @@ std::vector<int> GraphReader::terms_of(int value) const {
 
 int GraphReader::only_term_of(int value) const {
   const std::vector<int> terms = terms_of(value);
-  require(terms.size() == 1, value, "a sum stands where one value is expected");
+  require(terms.size() == 1, value, "there is a sum where one value is expected");
   return terms[0];
 }
 
@@ -144,14 +143,14 @@ GraphSum GraphReader::settle(int value, std::int64_t width) {
 
 int GraphReader::normalised_from(int value) const {
   const auto norm = io::onnx_norm(*flow_, only_term_of(value));
-  if (!norm) refuse(value, "no norm stands where the model has one");
+  if (!norm) refuse(value, "there is no norm where the model has one");
   return norm->x;
 }
 
 GraphSum GraphReader::require_norm(int term, const Norm& norm, const GraphSum& of,
                                    std::int64_t width) {
   const auto found = io::onnx_norm(*flow_, term);
-  if (!found) refuse(term, "no norm stands where the model has one");
+  if (!found) refuse(term, "there is no norm where the model has one");
   require(norm.kind == (found->rms ? InputNorm::rms : InputNorm::layer), term,
           "the norm is of another kind than the model's");
   require(is_close(found->eps, norm.eps), term, "the norm has another epsilon than the model's");
@@ -190,7 +189,7 @@ bool GraphReader::is_linear(const OnnxProjection& projection, const LinearMap& m
 
 const OnnxProjection& GraphReader::require_linear(int value, const LinearMap& map) const {
   const OnnxProjection* projection = projections_.of(flow_->resolved(value));
-  if (!projection) refuse(value, "no linear map stands where the model has one");
+  if (!projection) refuse(value, "there is no linear map where the model has one");
   require(flow_->resolved(projection->out) == flow_->resolved(value), value,
           "its bias is added elsewhere");
   require(is_linear(*projection, map), value, "it has other weights than the model's");

@@ -23,12 +23,12 @@ namespace mha {
 
 namespace {
 
-/// A projection, what is given in its result's place, and from where on a stage makes it needless.
+/// A projection, the names under which its result is given, and the first stage that replaces it.
 struct Projection {
   std::string_view W, stage, packed;
-  std::array<std::string_view, 3> inputs; ///< the first that is there is what it is applied to
-  std::string_view fused;                 ///< of which it may be a part
-  Stage enough;                           ///< given, nothing needs the result
+  std::array<std::string_view, 3> inputs; ///< it is applied to the first of these that exists
+  std::string_view fused;                 ///< it may be a part of this tensor
+  Stage enough;                           ///< where this stage is given, nothing needs the result
 };
 const std::array<Projection, 4> projections{{
     {"W_q", "q", "Q", {"X", "x", ""}, "W_qkv", Stage::scores},
@@ -49,22 +49,23 @@ struct Candidate {
   bool either = false; ///< it fits both ways
 };
 
-/// What a layer lacks, and which tensors could be it.
+/// The projections that a layer lacks, and which tensors could be them.
 class Lacking {
 public:
   Lacking(const NamedTensors& parts, const Identities& identities, bool columns)
       : parts_(parts), columns_(columns) {
     learn_sizes();
-    for (const Projection& one : projections)
-      if (!identities.contains(one.W) && is_absent(one)) absent.push_back(&one);
+    for (const Projection& projection : projections)
+      if (!identities.contains(projection.W) && is_absent(projection))
+        absent.push_back(&projection);
   }
   std::vector<const Projection*> absent;
 
-  /// How a tensor could be a projection, or nothing.
+  /// How a tensor could be the projection; nothing: it could not.
   std::optional<Candidate> fit(const Projection& projection, const UnknownTensor& tensor) const {
     const Shape& shape = tensor.shape;
     if (tensor.dtype == DType::boolean || !readings_of(tensor.name).empty() ||
-        speaks_of(tensor.name, {"mask", "bias"}))
+        mentions(tensor.name, {"mask", "bias"}))
       return std::nullopt;
     if ((shape.size() != 2 && shape.size() != 3) || is_of_tokens(shape)) return std::nullopt;
     const bool output = projection.W == "W_o";
@@ -85,7 +86,7 @@ public:
     return candidate;
   }
 
-  /// The width of all heads where a tensor is taken for W_q or W_v, which W_o is applied to.
+  /// Learns the width that W_o is applied to where a tensor is taken for W_q or W_v.
   void take(const Projection& projection, const Candidate& candidate) {
     if (projection.W != "W_q" && projection.W != "W_v") return;
     const Shape& shape = candidate.tensor->shape;
@@ -104,21 +105,23 @@ private:
     return found == parts_.end() ? nullptr : &found->second;
   }
 
-  bool is_absent(const Projection& one) const {
-    if (part(one.W) || part(one.stage) || (!one.packed.empty() && part(one.packed))) return false;
-    if (part("W_qkv") && one.W != "W_o") return false;
-    if (!one.fused.empty() && part(one.fused)) return false;
+  bool is_absent(const Projection& projection) const {
+    if (part(projection.W) || part(projection.stage) ||
+        (!projection.packed.empty() && part(projection.packed)))
+      return false;
+    if (part("W_qkv") && projection.W != "W_o") return false;
+    if (!projection.fused.empty() && part(projection.fused)) return false;
     // A later result that was merely found is computed again where its inputs are there.
     for (const auto& [name, given] : parts_) {
       const std::optional<Stage> stage = find_tensor_name(name) ? std::nullopt : find_stage(name);
-      if (stage && given.bound && follows(*stage, one.enough)) return false;
+      if (stage && given.bound && follows(*stage, projection.enough)) return false;
     }
-    if (one.W == "W_o") return !of_heads_.empty();
+    if (projection.W == "W_o") return !of_heads_.empty();
     const auto is_there = [&](std::string_view name) { return !name.empty() && part(name); };
-    return std::ranges::any_of(one.inputs, is_there) || (!has_input_ && has_sibling_);
+    return std::ranges::any_of(projection.inputs, is_there) || (!has_input_ && has_sibling_);
   }
 
-  /// Rows and columns of a weight as it is applied to rows.
+  /// A weight's input and output widths.
   Shape sides(std::string_view W, const NamedTensor& given) const {
     Shape shape = given.tensor.shape();
     if (shape.size() == 3)
@@ -167,7 +170,7 @@ private:
       for (const std::size_t width : widths_) add_once(of_heads_, width);
   }
 
-  /// Whether a shape is that of a row a token: (T, d_model), or batches of it.
+  /// Whether a shape is of rows of tokens: (T, d_model), or batches of it.
   bool is_of_tokens(const Shape& shape) const {
     const std::size_t last = shape.back(), before = shape[shape.size() - 2];
     const auto is = [&](std::size_t tokens, std::size_t width) {
@@ -178,7 +181,7 @@ private:
     return is(before, last) || (columns_ && is(last, before));
   }
 
-  /// Without an input nothing but the others says how wide it is: then both sides are as theirs.
+  /// Without an input the widths follow from the sibling projections: both sides must match theirs.
   bool is_as_siblings(const Shape& shape, bool output) const {
     if (has_input_ || siblings_.empty()) return true;
     const auto is = [&](std::size_t rows, std::size_t columns) {
@@ -196,15 +199,15 @@ private:
   std::vector<Shape> siblings_;
 };
 
-/// A candidate for each projection: those that a name means first, then in the files' order.
+/// A candidate for each projection, first by name, then in the files' order.
 std::map<const Projection*, Candidate>
 assigned(Lacking& lacking, const std::vector<UnknownTensor>& unknown_tensors, Guesses& guesses) {
   std::map<const Projection*, Candidate> chosen;
   std::set<const UnknownTensor*> taken;
   for (const bool by_name : {true, false})
-    for (const Projection* one : lacking.absent)
+    for (const Projection* projection : lacking.absent)
       for (const UnknownTensor& tensor : unknown_tensors) {
-        if (chosen.contains(one)) break;
+        if (chosen.contains(projection)) break;
         if (taken.contains(&tensor)) continue;
         const std::optional<Misspelt>& meant = guesses.meant(tensor.name);
         const std::optional<NumberedHead> head = numbered_head(tensor.name);
@@ -213,17 +216,17 @@ assigned(Lacking& lacking, const std::vector<UnknownTensor>& unknown_tensors, Gu
                                       : meant                 ? std::string_view(meant->meant)
                                       : head                  ? std::string_view(head->weight)
                                                               : "";
-        if (is_projection_name(own) && own != one->W) continue;
-        if (by_name && name != one->W) continue;
-        if (const std::optional<Candidate> fits = lacking.fit(*one, tensor)) {
-          lacking.take(*one, *fits);
-          chosen.emplace(one, *fits), taken.insert(&tensor);
+        if (is_projection_name(own) && own != projection->W) continue;
+        if (by_name && name != projection->W) continue;
+        if (const std::optional<Candidate> fits = lacking.fit(*projection, tensor)) {
+          lacking.take(*projection, *fits);
+          chosen.emplace(projection, *fits), taken.insert(&tensor);
         }
       }
   return chosen;
 }
 
-/// Heads that are numbered, W_q1 and W_q2, as lecture notes have them.
+/// Throws Error for numbered heads as in lecture notes, W_q1 and W_q2.
 void refuse_numbered_heads(const Lacking& lacking,
                            const std::vector<UnknownTensor>& unknown_tensors) {
   std::map<std::string, std::map<std::size_t, std::string>> heads; // by weight, then by number
@@ -233,13 +236,13 @@ void refuse_numbered_heads(const Lacking& lacking,
       heads[head->weight].emplace(head->number, tensor.name);
   std::string line;
   const std::map<std::size_t, std::string>* first = nullptr;
-  for (const Projection* one : lacking.absent) {
-    const auto own = heads.find(std::string(one->W));
+  for (const Projection* projection : lacking.absent) {
+    const auto own = heads.find(std::string(projection->W));
     if (own == heads.end() || own->second.size() < 2) continue;
     if (!first) first = &own->second;
     const std::string list =
         joined_texts(own->second, ", ", [](const auto& head) { return io::shown(head.second); });
-    line += fmt::format("{}{}=np.stack([{}])", line.empty() ? "" : ", ", one->W, list);
+    line += fmt::format("{}{}=np.stack([{}])", line.empty() ? "" : ", ", projection->W, list);
   }
   if (!first) return;
   const std::string& name = first->begin()->second;
@@ -255,16 +258,16 @@ bool is_projection_name(std::string_view name) {
   return projection_named(name) != nullptr;
 }
 
-std::string said_identity(std::string_view name, std::string_view value) {
+std::string projection_as_identity(std::string_view name, std::string_view value) {
   if (value != "identity") return "";
   const std::string canonical = canonical_name(name, false);
   return is_projection_name(canonical) ? canonical : "";
 }
 
-std::string said_identity(const io::Source& binding) {
+std::string projection_as_identity(const io::Source& binding) {
   const bool word = binding.memory.empty() && binding.tensor.empty() && binding.axes.empty() &&
                     !binding.raw_shape && !file_exists(binding.path);
-  return word ? said_identity(binding.name, binding.path) : "";
+  return word ? projection_as_identity(binding.name, binding.path) : "";
 }
 
 void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tensors,
@@ -278,23 +281,23 @@ void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tenso
   std::vector<std::string> missing, found, line;
   std::string file;
   bool either = false;
-  for (const Projection* one : lacking.absent) {
-    const auto own = chosen.find(one);
+  for (const Projection* projection : lacking.absent) {
+    const auto own = chosen.find(projection);
     if (own == chosen.end()) {
-      line.push_back(fmt::format("{}=identity", one->W));
+      line.push_back(fmt::format("{}=identity", projection->W));
       continue;
     }
     const auto& [tensor, axes, both] = own->second;
     if (file.empty()) file = tensor->file;
     either = either || both;
-    missing.emplace_back(one->W);
+    missing.emplace_back(projection->W);
     found.push_back(fmt::format("{} {}", io::shown(tensor->name), to_string(tensor->shape)));
-    line.push_back(binding(one->W, *tensor, axes));
+    line.push_back(binding(projection->W, *tensor, axes));
   }
-  fail("{}: there is no {}, and {} could be {}: say {}{}; {}=identity says that none is meant{}",
+  fail("{}: there is no {}, and {} could be {}: write {}{}; {}=identity if none is meant{}",
        io::shown(file), joined_texts(missing, ", "), joined_texts(found, ", "),
        missing.size() == 1 ? "it" : "them", joined_texts(line, " "),
-       either ? " (with @OI behind what is stored (out, in), as nn.Linear does)" : "", missing[0],
+       either ? " (with @OI after what is stored (out, in), as nn.Linear does)" : "", missing[0],
        names_hint);
 }
 
@@ -302,11 +305,13 @@ void note_identities(const NamedTensors& parts, const Identities& identities,
                      std::vector<Note>& notes) {
   const auto has = [&](std::string_view name) { return parts.contains(std::string(name)); };
   if (has("W_qkv") || (!has("W_q") && !has("W_k") && !has("W_v") && !has("W_kv_b"))) return;
-  for (const Projection& one : projections) {
-    if (one.W == "W_o" || has(one.W) || has(one.stage) || has(one.packed) || has(one.fused))
+  for (const Projection& projection : projections) {
+    if (projection.W == "W_o" || has(projection.W) || has(projection.stage) ||
+        has(projection.packed) || has(projection.fused))
       continue;
-    if (has("X") && !identities.contains(one.W))
-      notes.push_back(warning(fmt::format("there is no {}: it is taken as the identity", one.W)));
+    if (has("X") && !identities.contains(projection.W))
+      notes.push_back(
+          warning(fmt::format("there is no {}: it is taken as the identity", projection.W)));
   }
 }
 

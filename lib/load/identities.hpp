@@ -1,5 +1,5 @@
 #pragma once
-// Projections that a layer lacks: the identity, where nothing that is there could have been meant.
+// Projections that a layer lacks. They are the identity where no other tensor could be meant.
 
 #include <mha/load/assemble.hpp>
 #include <mha/load/source.hpp>
@@ -15,26 +15,26 @@ namespace mha {
 class Guesses;
 struct UnknownTensor;
 
-/// The projections that are said to be the identity: "W_o".
+/// The projections that the user declares to be the identity: "W_o".
 using Identities = std::set<std::string, std::less<>>;
 
 /// "W_q", "W_k", "W_v", "W_o".
 bool is_projection_name(std::string_view name);
-/// The projection of which a file says that it is the identity, "W_o" of {"W_o": "identity"}; "" of
-/// any other value.
-std::string said_identity(std::string_view name, std::string_view value);
-/// The same of a binding, "W_o" of W_o=identity, unless there is a file of that name.
-std::string said_identity(const io::Source& binding);
+/// The projection that a value in a file declares to be the identity, "W_o" of {"W_o": "identity"};
+/// "" for any other value.
+std::string projection_as_identity(std::string_view name, std::string_view value);
+/// The projection that a binding declares so, "W_o" of W_o=identity, unless a file has that name.
+std::string projection_as_identity(const io::Source& binding);
 
-/// Throws Error where a projection that is absent, and none of `identities`, would be taken as the
-/// identity though a tensor that was passed over could be it by its shape: with the bindings of all
-/// that are absent, or with how heads that are numbered are given. `columns`: as the setting.
+/// Throws Error where an absent projection that is not among `identities` would be taken as the
+/// identity although an unread tensor could be it by its shape. The message has bindings for all
+/// absent ones, or how to give numbered heads. `columns` is the setting.
 void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tensors,
                                  const NamedTensors& parts, const Identities& identities,
                                  bool columns, Guesses& guesses);
 
-/// A warning of each of W_q, W_k and W_v that is the identity beside others that are there, unless
-/// it is said: that is rarely meant.
+/// Warns of each of W_q, W_k and W_v that is the identity although others are there, unless the
+/// user declares it: that is rarely meant.
 void note_identities(const NamedTensors& parts, const Identities& identities,
                      std::vector<Note>& notes);
 

@@ -23,7 +23,7 @@ public:
         const std::string of_name = where(name.place);
         if (tree.find(name)) fail("{}: '{}' is twice in this object", of_name, name.text);
         tree.members.push_back({std::string(name), tree_of(value)});
-        tree.members.back().value.where = of_name; // there people look
+        tree.members.back().value.where = of_name; // where readers look
       });
     } else if (node.is_array()) {
       tree.kind = Kind::list;
@@ -84,8 +84,8 @@ bool JsonTree::as_boolean(std::string_view what) const {
 JsonTree read_json_tree(const io::Bytes& bytes, bool with_lines) {
   constexpr std::size_t most = 1 << 20;
   if (bytes.size > most)
-    fail("{}: {} bytes: at most {} expected of a document that a person wrote", bytes.name,
-         bytes.size, most);
+    fail("{}: {} bytes: at most {} expected in a file written by hand", bytes.name, bytes.size,
+         most);
   io::JsonDocument document(bytes.name, bytes.text(), io::JsonWords::jsons, 32);
   const io::JsonNode root = io::JsonNode::unread_root(document);
   JsonTree tree = TreeBuilder(bytes, with_lines).tree_of(root);

@@ -17,7 +17,7 @@ struct JsonTree {
   enum class Kind : std::uint8_t { null, boolean, number, text, list, object };
 
   Kind kind = Kind::null;
-  std::string text;  ///< of text; of a number as it is written; "true" and "false"
+  std::string text;  ///< of text; a number's digits; "true" or "false"
   double number = 0; ///< of a number
   std::vector<JsonTree> elements;
   std::vector<JsonMember> members; ///< in the document's order, none twice
@@ -46,9 +46,9 @@ struct JsonMember {
   JsonTree value;
 };
 
-/// The document of at most 1 MiB. Throws Error with line and column for what is no JSON, for a name
-/// that is twice in an object, and for nesting deeper than 32.
-/// Without `with_lines` values know the document alone.
+/// The document of at most 1 MiB. Throws Error with line and column for invalid JSON, for a name
+/// that is twice in an object, and for nesting deeper than 32. Without `with_lines` values only
+/// know the document's name.
 JsonTree read_json_tree(const io::Bytes& bytes, bool with_lines = true);
 
 } // namespace mha

@@ -1,4 +1,4 @@
-#include <mha/load/labels.hpp>
+#include <mha/load/assemble_steps.hpp>
 
 namespace mha {
 
@@ -12,7 +12,7 @@ void require_count(const List& list, const std::string& source, std::size_t n,
     fail("{}: {}, but the layer has {}", source, counted(list.size(), "labels"), counted(n, what));
 }
 
-/// One list a batch item, each with as many labels as its text has tokens.
+/// Throws Error where there are lists, but not one for each batch item with at most `n` labels.
 void require_items(const std::vector<List>& lists, const std::string& source, const Dims& d,
                    std::size_t n, std::string_view what) {
   if (lists.empty()) return;
@@ -25,7 +25,7 @@ void require_items(const std::vector<List>& lists, const std::string& source, co
            counted(lists[b].size(), "labels"), b, counted(n, what));
 }
 
-/// The labels of the current keys, with those of the others around them.
+/// The labels of the current keys with those of past, extra and zero keys around them.
 List of_all_keys(List current, const Dims& d) {
   if (d.extra + d.zero > 0) current.resize(d.S);
   List all;

@@ -1,4 +1,4 @@
-#include <mha/load/latent.hpp>
+#include <mha/load/assemble_steps.hpp>
 
 #include <algorithm>
 
@@ -18,8 +18,8 @@ const NamedTensor* matrix_in(const NamedTensors& tensors, const char* name, cons
   return part;
 }
 
-/// Runs of `width` columns, from `first` on every `step`, as the columns of a matrix in which each
-/// run is followed by `zeros` columns of 0. A vector is one row.
+/// Takes `width` columns from `first` on in every `step`, each followed by `zeros` columns of 0. A
+/// vector is one row.
 Tensor columns_of(const Tensor& tensor, std::size_t first, std::size_t width, std::size_t step,
                   std::size_t zeros = 0) {
   const std::size_t columns = tensor.shape().back(), runs = columns / step;
@@ -43,7 +43,7 @@ void put(NamedTensors& tensors, const char* name, const NamedTensor& from, Tenso
   part.source = fmt::format("{}, its columns of {},", from.origin(), what);
   const auto [at, added] = tensors.emplace(name, std::move(part));
   if (!added)
-    fail("{} and {} are both given; one of them is to go", from.source, at->second.source);
+    fail("{} and {} are both given; leave one of them out", from.source, at->second.source);
 }
 
 /// The width of a head's queries and keys.
@@ -73,9 +73,10 @@ void split_latent_weights(NamedTensors& tensors, const Settings& settings, std::
   }
   const NamedTensor* norm = part_of(tensors, "kv_a_norm.weight");
   if (!up && !norm)
-    fail("{}: kv_a_norm.weight or W_kv_b is missing, so that nothing says where the shared part of "
-         "the key begins",
-         down->source);
+    fail(
+        "{}: kv_a_norm.weight or W_kv_b is missing, so that it is unknown where the shared part of "
+        "the key begins",
+        down->source);
   const std::size_t r = norm ? norm->tensor.count() : up->tensor.shape()[0];
   const std::size_t columns = down->tensor.shape()[1];
   if (r >= columns)
@@ -100,7 +101,7 @@ void split_latent_weights(NamedTensors& tensors, const Settings& settings, std::
   const std::size_t width = heads == 0 ? 0 : expand.tensor.shape()[1] / heads; // d_k − d_pe + d_v
   if (d_k <= shared || d_k - shared >= width || expand.tensor.shape()[1] % heads != 0)
     fail("{} is {}: of {}, each has a key of {} without the {} that all share, and a value: give "
-         "num_heads, and W_q, q or rope_first, which say the width of a head",
+         "num_heads, and W_q, q or rope_first, which give the width of a head",
          expand.source, to_string(expand.tensor.shape()), counted(heads, "heads"),
          d_k > shared ? std::to_string(d_k - shared) : "unknown width", shared);
   const std::size_t own = d_k - shared;

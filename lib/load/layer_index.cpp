@@ -46,12 +46,12 @@ LayerIndex::File LayerIndex::places_in(const io::Contents& file, bool checkpoint
            dot = name.find('.', dot + 1))
         if (const auto id = ids.find(name.substr(layers.size(), dot - layers.size()));
             id != ids.end()) {
-          // Beside a family's layers, "layers.0.mlp.down_proj.bias" is another module's.
+          // Beside a family's layers, "layers.0.mlp.down_proj.bias" belongs to another module.
           const std::string_view rest = name.substr(dot + 1);
           if (!checkpoint || rest.find('.') == std::string_view::npos || find_tensor_name(rest))
             places.own[own = *id].push_back(i);
         }
-    if (checkpoint) continue; // other modules' "bias" is none of ours
+    if (checkpoint) continue; // "bias" belongs to other modules
     const std::optional<std::size_t> number = naming::layer_number(name);
     if (!number)
       places.shared.push_back(i);
@@ -79,7 +79,7 @@ const std::vector<std::string_view>& LayerIndex::sorted_names(const io::Contents
 std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
   const naming::Group& group = layer.group;
   const std::string& prefix = group.prefix;
-  // Below a number lies a whole block.
+  // A number contains a whole block.
   if (prefix.size() < 2 || is_digit(prefix[prefix.size() - 2])) return {};
   std::vector<std::string> unknown;
   const std::vector<std::string_view>& names = sorted_names(*group.contents);
@@ -90,7 +90,7 @@ std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
                mask = at->ends_with("attn.bias") || at->ends_with("masked_bias");
     if (group.contents->find(*at) && !norm_of_sum && !mask) unknown.emplace_back(*at);
   }
-  // What a GGUF has beyond the names of its architecture keeps its own name.
+  // Tensors of a GGUF beyond its architecture's names keep their own names.
   const std::string own = fmt::format("blk.{}.attn", group.number().value_or(0));
   if (group.contents->format == "gguf")
     for (auto at = std::ranges::lower_bound(names, own); at != names.end() && at->starts_with(own);
@@ -126,15 +126,14 @@ std::vector<std::string> LayerIndex::unread(const naming::Found& layer) const {
   return {found.begin(), found.end()};
 }
 
-void LayerIndex::judged(const io::Contents& file,
-                        const std::vector<const io::Entry*>& unknown_tensors) const {
-  constexpr std::size_t few = 64;
+void LayerIndex::keep_first_unknown(const io::Contents& file,
+                                    const std::vector<const io::Entry*>& unknown_tensors) const {
+  constexpr std::size_t kept = 64;
   const auto at = files_.find(&file);
-  if (at == files_.end() || unknown_tensors.size() <= few) return;
-  const std::set<const io::Entry*> passed_over(unknown_tensors.begin() + few,
-                                               unknown_tensors.end());
+  if (at == files_.end() || unknown_tensors.size() <= kept) return;
+  const std::set<const io::Entry*> skipped(unknown_tensors.begin() + kept, unknown_tensors.end());
   std::erase_if(at->second.shared,
-                [&](std::size_t place) { return passed_over.contains(&file.tensors[place]); });
+                [&](std::size_t place) { return skipped.contains(&file.tensors[place]); });
 }
 
 std::vector<const io::Entry*> LayerIndex::tensors(const io::Contents& file,

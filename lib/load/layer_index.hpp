@@ -1,6 +1,6 @@
 #pragma once
-// Which tensors of the files may be which layer's, found once: a file of n layers costs n steps,
-// not n².
+// Which tensors of the files may belong to which layer. Found once, so that a file of n layers
+// costs n steps, not n².
 
 #include <mha/load/families/family.hpp>
 
@@ -15,14 +15,14 @@ namespace mha {
 
 class LayerIndex {
 public:
-  /// `contents` and `found` stay where they are, and as they are; `ids` are those of the layers
-  /// that will be asked for.
+  /// `contents` and `found` must neither move nor change; `ids` are those of the layers that will
+  /// be asked for.
   LayerIndex(const std::vector<io::Contents>& contents, const std::vector<naming::Found>& found,
              const std::vector<std::string>& ids);
 
   /// The layers of families with this id, in their order.
   const std::vector<const naming::Found*>& found_as(const std::string& id) const;
-  /// Whether layers of a family lie in this file.
+  /// Whether this file has layers of a family.
   bool is_checkpoint(const io::Contents& file) const { return checkpoints_.contains(&file); }
   /// Whether a tensor is part of a family's layer.
   bool of_family(const io::Entry& entry) const { return of_family_.contains(&entry); }
@@ -30,25 +30,26 @@ public:
   /// id names, and those that no number names.
   std::vector<const io::Entry*> tensors(const io::Contents& file, const std::string& id) const;
 
-  /// What lies in the modules of a family's layer, and the family does not read: "q_proj.lora_A",
-  /// "q_proj.weight_scale", by their names behind the layer's prefix.
+  /// Tensors in the modules of a family's layer that the family does not read, "q_proj.lora_A",
+  /// "q_proj.weight_scale": their names after the layer's prefix.
   std::vector<std::string> unread(const naming::Found& layer) const;
-  /// What else lies in the module of a family's layer, and no family knows: "rel_pos_h",
-  /// "query_conv.weight", by their whole names. Nothing where the module is more than attention.
+  /// Other tensors in the module of a family's layer that no family knows, "rel_pos_h",
+  /// "query_conv.weight": their whole names. None where the module is more than attention.
   std::vector<std::string> unknown(const naming::Found& layer) const;
   /// The names of the layer's block (known_models.hpp), sorted.
   std::vector<std::string_view> names_of_block(const naming::Found& layer) const;
 
-  /// Leaves tensors out of what every layer is asked about, but the first few: thousands of them,
-  /// once for each of thousands of layers, would be looked at for minutes. `unknown_tensors` are of
-  /// no layer, in the file's order.
-  void judged(const io::Contents& file, const std::vector<const io::Entry*>& unknown_tensors) const;
+  /// Keeps only the first of `unknown_tensors`, which belong to no layer, among the candidates of
+  /// every layer: thousands of them for each of thousands of layers would take minutes. In the
+  /// file's order.
+  void keep_first_unknown(const io::Contents& file,
+                          const std::vector<const io::Entry*>& unknown_tensors) const;
 
   /// The canonical name of a tensor; looked up once for all layers that are read.
   const std::string& canonical(const io::Entry& entry) const;
 
 private:
-  /// Places in the file, ascending.
+  /// Positions in the file, ascending.
   using Places = std::vector<std::size_t>;
   struct File {
     Places shared;                     ///< of every layer

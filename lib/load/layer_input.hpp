@@ -1,5 +1,5 @@
 #pragma once
-// The input that a whole model's layer gets of texts (model/texts.hpp), where no file gives it.
+// The input that a whole model's layer gets from texts (model/texts.hpp) instead of a file.
 
 #include <mha/layer/layer.hpp>
 #include <mha/system/note.hpp>
@@ -10,15 +10,15 @@
 
 namespace mha {
 
-/// Keys and values of earlier tokens, as a layer's queries meet them: B, H_kv, tokens, d.
+/// Keys and values of earlier tokens as a layer's queries see them: B, H_kv, tokens, d.
 struct LayerPast {
   Tensor k, v;
 };
 
-/// What one layer gets.
+/// The input of one layer.
 struct LayerInput {
   Tensor X;       ///< (B,) T, d_model: the residual stream before the layer
-  LayerPast past; ///< of the texts' tokens before these; empty: there are none
+  LayerPast past; ///< of earlier tokens of the texts; empty: there are none
   std::shared_ptr<const TransformerBlock> block;
   std::vector<std::string> labels;                   ///< of the tokens; empty: none
   std::vector<std::vector<std::string>> item_labels; ///< of several texts: those of each

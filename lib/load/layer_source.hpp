@@ -1,5 +1,5 @@
 #pragma once
-// Reads single layers of those that were found, and keeps what was read: the inside of load/.
+// Reads single layers of those that were found, and keeps them. Only load/ uses it.
 
 #include <mha/load/assemble.hpp>
 #include <mha/load/doubts.hpp>
@@ -9,19 +9,19 @@
 
 namespace mha {
 
-/// What the files say of one layer.
+/// One layer as read from the files.
 struct ReadLayer {
   NamedTensors parts;
   Settings settings;
   Labels labels;
-  LoadedLayer said;                              ///< id, naming, origins, notes
-  std::string input_source;                      ///< of the text that `parts` has X of; "": none
+  LoadedLayer loaded;       ///< id, naming, origins, notes
+  std::string input_source; ///< of the text that X in `parts` is from; "": none
   std::shared_ptr<const TransformerBlock> block; ///< where X is the stream, without a text
   std::optional<naming::LongQueries> long_queries;
-  Identities identities;   ///< projections that are said to be it
-  Sources::OfKind of_kind; ///< what is not computed; its tensors are not read yet
-  std::vector<naming::TensorOfKind> kind_parts; ///< these tensors
-  bool without_attention = false;               ///< the layer has nothing but these
+  Identities identities;   ///< projections that the user declares so
+  Sources::OfKind of_kind; ///< parts that are not computed; their tensors are not read yet
+  std::vector<naming::TensorOfKind> kind_parts; ///< the tensors of `of_kind`
+  bool without_attention = false;               ///< the layer has nothing but `kind_parts`
 
   /// Throws Error where the layer is of a kind that is not computed.
   void require_computed() const;
@@ -30,13 +30,13 @@ struct ReadLayer {
   void list_origins();
 };
 
-/// Layers as they were read, for the next request: of texts that are computed one after the
+/// Layers that were read, kept for the next request: of texts that are computed one after the
 /// other, or of a command that asks for sizes first.
 class KeptLayers {
 public:
-  /// What is kept of a layer, if anything; `only_reader`: it is not kept any longer.
+  /// The kept layer, if any; `only_reader` removes it, because no other request will read it.
   std::optional<ReadLayer> find(const std::string& id, bool only_reader);
-  /// Keeps what was read, and of it what `layer` has in its own precision, unless there is no room.
+  /// Keeps what was read, with the weights in the precision of `layer`, unless there is no room.
   void keep(const std::string& id, ReadLayer parts, const Layer& layer);
 
 private:
@@ -48,8 +48,8 @@ struct LayerSource : FoundLayers {
   std::shared_ptr<LayerCounts> counts = std::make_shared<LayerCounts>();
   mutable std::mutex reading; ///< one layer is read at a time, for all callers
   mutable KeptLayers kept;
-  mutable Guesses guesses;                ///< of the tensors that no layer understands
-  mutable std::size_t searched_for_X = 0; ///< layers without one
+  mutable Guesses guesses;                ///< at tensors that no layer understands
+  mutable std::size_t searched_for_X = 0; ///< how many layers without X were searched for one
 
   ReadLayer read(const std::string& id, const LayerInput* input) const;
   void add_tokens(const std::string& text, const std::string& name, Labels& labels) const;

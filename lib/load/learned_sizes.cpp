@@ -1,4 +1,4 @@
-#include <mha/load/learned_sizes.hpp>
+#include <mha/load/sizes.hpp>
 
 #include <mha/naming/forms.hpp>
 
@@ -6,12 +6,12 @@
 
 namespace mha {
 
-void Size::learn(std::size_t n, const std::string& says, const Shape* shape) {
+void Size::learn(std::size_t n, const std::string& origin, const Shape* shape) {
   if (known && value != n)
-    fail("{}{}: {} expected, as in {}", says,
-         shape ? " is " + to_string(*shape) : fmt::format(" says {}", n), counted(value, meaning),
+    fail("{}{}: {} expected, as in {}", origin,
+         shape ? " is " + to_string(*shape) : fmt::format(" gives {}", n), counted(value, meaning),
          source);
-  if (!known) value = n, source = says, known = true;
+  if (!known) value = n, source = origin, known = true;
 }
 
 LearnedSizes::LearnedSizes(const NamedTensors& parts, const GivenNames& given,
@@ -26,7 +26,7 @@ const NamedTensor* LearnedSizes::part(std::string_view name) const {
   return found == parts_.end() ? nullptr : &found->second;
 }
 
-/// One matrix or vector a head: the axis of heads stands in front.
+/// Learns the number of heads from a tensor with one matrix or vector a head: heads come first.
 void LearnedSizes::learn_heads_of(const TensorInfo& info, const NamedTensor& part) {
   const Shape& shape = part.tensor.shape();
   for (const TensorForm& form : info.forms) {

@@ -23,7 +23,7 @@ using naming::Group;
 
 namespace {
 
-/// What stands beside quantised weights, by the last word of its name.
+/// Tensors beside quantised weights, by the last word of their names.
 constexpr std::string_view of_quantisation[]{
     "scales",       "qzeros",        "g_idx",      "qweight",           "weight_scale",
     "SCB",          "absmax",        "quant_map",  "weight_scale_inv",  "input_scale",
@@ -39,12 +39,12 @@ bool is_of_adapter(std::string_view name) {
       words, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
 }
 
-/// GPT-2's and GPT-NeoX's buffer of true and false, which is known and not read.
+/// GPT-2's and GPT-NeoX's buffer of the causal mask, which is not read.
 bool is_causal_mask(const io::Entry& entry) {
   return entry.name.ends_with(".attn.bias") || entry.name.ends_with(".attention.bias");
 }
 
-/// Whether a name is of another part of the model: an image's or a sound's.
+/// Whether a name belongs to another part of the model: for images or sound.
 bool is_of_other_part(std::string_view name) {
   Group named;
   named.prefix = name;
@@ -79,11 +79,11 @@ public:
   Leftovers(const std::vector<const Found*>& layers, const naming::Options& options)
       : layers_(layers), group_(layers[0]->group) {
     naming::require_computed(group_);
-    said_ = naming::model_of(*layers[0]->family, group_);
-    if (said_->is_family) {
-      stack_ = block_prefix(group_, *said_); // "transformer.h.0."
+    description_ = naming::model_of(*layers[0]->family, group_);
+    if (description_->is_family) {
+      stack_ = block_prefix(group_, *description_); // "transformer.h.0."
       stack_.resize(stack_.rfind('.', stack_.size() - 2) + 1);
-      model_ = stack_.substr(0, stack_.size() - layers_word(*said_).size() - 1);
+      model_ = stack_.substr(0, stack_.size() - layers_word(*description_).size() - 1);
     }
     outline(options);
   }
@@ -97,36 +97,37 @@ public:
              group_.contents->name, name, name_of(entry.dtype));
       if (group_.reads->used(name) || is_known(name)) continue;
       refuse_quantised(group_.contents->name, name);
-      if (is_told_by_layer(name) || group_.contents->graph) continue; // a graph is held as a whole
+      if (is_noted_by_layer(name) || group_.contents->graph)
+        continue; // a graph is compared as a whole
       (is_of_adapter(name) ? adapters : others).push_back(name);
     }
     std::vector<Note> notes;
-    add(notes, adapters, "passed over, though beside a weight",
-        "The model is computed without: merge adapters first");
+    add(notes, adapters, "skipped, though beside a weight",
+        "The model is computed without them: merge adapters first");
     for (const std::string_view name : others)
-      if (said_->is_family && name.starts_with(stack_)) refuse_stranger(*layers_[0], name);
-    add(notes, others, "passed over, as nothing of the model that is computed here reads it",
-        "If the model does, its numbers are others");
+      if (description_->is_family && name.starts_with(stack_)) refuse_foreign(*layers_[0], name);
+    add(notes, others, "skipped, because no part of the model that is computed here reads it",
+        "If the model reads it, its numbers differ");
     add_unlike(notes);
     add_other_numbers(notes);
     add_adapter_beside(notes);
     add_shards_beside(notes);
-    for (Note& note : naming::unread_settings(*layers_[0], *said_, true))
+    for (Note& note : naming::unread_settings(*layers_[0], *description_, true))
       notes.push_back(std::move(note));
     return notes;
   }
 
 private:
-  /// Asks for everything that the layers need, and reads no large tensor.
+  /// Asks for everything that the layers need without reading large tensors.
   void outline(const naming::Options& options) const {
-    const std::optional<std::size_t> width = DescribedFile(*said_, group_).stream_width();
+    const std::optional<std::size_t> width = DescribedFile(*description_, group_).stream_width();
     for (const Found* layer : layers_) {
       Group group = layer->group;
       group.outline = true;
       naming::LayerReading parts(group, *layer->family, options);
       naming::read_layer(*layer->family, group, parts);
-      naming::long_queries(parts); // known: each layer holds its positions against it
-      const ModelReader reader(group, *said_);
+      naming::long_queries(parts); // counts as read: layers compare their positions with it
+      const ModelReader reader(group, *description_);
       if (width) reader.block(*width);
       reader.require_always();
     }
@@ -135,22 +136,24 @@ private:
   /// Buffers, heads that no stage needs, and other parts of the model.
   bool is_known(std::string_view name) const {
     if (group_.reads->passed_over(name)) return true;
-    if (!said_->is_family) return is_ignored(*said_, std::string(name)) || is_of_other_part(name);
+    if (!description_->is_family)
+      return is_ignored(*description_, std::string(name)) || is_of_other_part(name);
     if (name.starts_with(stack_)) {
       const std::size_t dot = name.find('.', stack_.size());
-      return dot != name.npos && is_below(name.substr(dot + 1), said_->ignore);
+      return dot != name.npos && is_below(name.substr(dot + 1), description_->ignore);
     }
     if (is_of_other_part(name)) return true;
     if (name == other_bias() && head_bias()) return true; // the decoder has another
     for (std::string_view at = model_;;) { // "model.language_model.", then "language_model.", ""
-      if (name.starts_with(at) && is_below(name.substr(at.size()), said_->ignore)) return true;
-      if (at.empty()) return is_below(name, said_->ignore);
+      if (name.starts_with(at) && is_below(name.substr(at.size()), description_->ignore))
+        return true;
+      if (at.empty()) return is_below(name, description_->ignore);
       at.remove_prefix(at.find('.') + 1);
     }
   }
 
-  /// What lies in the modules of a layer's projections, its layer tells.
-  bool is_told_by_layer(std::string_view name) const {
+  /// Whether a name is in a module of a layer's projections: then its layer warns of it.
+  bool is_noted_by_layer(std::string_view name) const {
     return std::ranges::any_of(layers_, [&](const Found* layer) {
       const Group& group = layer->group;
       if (!name.starts_with(group.prefix)) return false;
@@ -171,10 +174,10 @@ private:
         warning(fmt::format("{}: {}: {}. {}", group_.contents->name, what, first_of(all), so)));
   }
 
-  /// A tensor that few layers have, and which theirs are computed with.
+  /// Warns of a tensor that only some layers have and are computed with.
   void add_unlike(std::vector<Note>& notes) const {
-    if (!said_->is_family) return; // which says of each tensor whether layers may lack it
-    std::map<std::string_view, std::vector<std::string_view>> of; // by the name behind "h.N."
+    if (!description_->is_family) return; // it defines which tensors layers may lack
+    std::map<std::string_view, std::vector<std::string_view>> of; // by the name after "h.N."
     for (const io::Entry& entry : group_.contents->tensors) {
       const std::string_view name = entry.name;
       if (!name.starts_with(stack_) || !group_.reads->used(name)) continue;
@@ -182,15 +185,15 @@ private:
       if (dot != name.npos) of[name.substr(dot + 1)].push_back(name);
     }
     for (const auto& [name, names] : of)
-      if (names.size() < layers_.size() && !is_one_of(name, said_->lacking))
+      if (names.size() < layers_.size() && !is_one_of(name, description_->lacking))
         notes.push_back(warning(
             fmt::format("{}: {} of the {} layers {} {}, as {}: the others are computed without",
                         group_.contents->name, names.size(), layers_.size(),
                         names.size() == 1 ? "has" : "have", name, names[0])));
   }
 
-  /// Buffers that a model computes with, and that stand for what is computed here: positions from 0
-  /// on, and the head's bias under a second name.
+  /// Warns where buffers have other numbers than those computed with here: positions from 0 on, and
+  /// the head's bias under a second name.
   void add_other_numbers(std::vector<Note>& notes) const {
     const io::Contents& file = *group_.contents;
     const io::Entry* const own = head_bias();
@@ -200,28 +203,28 @@ private:
       const bool positions = name.ends_with("position_ids"),
                  copy = !bias.empty() && is_head_bias(name) && &entry != own;
       if ((!positions && !copy) || !is_known(name)) continue;
-      const Tensor there = entry.read();
+      const Tensor stored = entry.read();
       std::size_t i = 0;
       const auto expected = [&] { return positions ? static_cast<double>(i) : value_at(bias, i); };
-      while (i < there.count() && (positions || i < bias.count()) &&
-             value_at(there, i) == expected())
+      while (i < stored.count() && (positions || i < bias.count()) &&
+             value_at(stored, i) == expected())
         ++i;
-      if (i == there.count()) continue;
-      notes.push_back(warning(fmt::format("{}: {} has {} at {}, and {} is computed with",
-                                          group_.contents->name, name, value_at(there, i), i,
+      if (i == stored.count()) continue;
+      notes.push_back(warning(fmt::format("{}: {} has {} at {}, but {} is used",
+                                          group_.contents->name, name, value_at(stored, i), i,
                                           positions ? fmt::format("position {}", i) : own->name)));
     }
   }
 
-  /// BERT's kin have the head's bias under two names.
+  /// BERT and similar models have the head's bias under two names.
   bool is_head_bias(std::string_view name) const {
     return !other_bias().empty() && (name == other_bias() || name.ends_with("decoder.bias"));
   }
   std::string_view other_bias() const {
-    const naming::DescribedTensor* const bias = said_->tensor("head.bias");
+    const naming::DescribedTensor* const bias = description_->tensor("head.bias");
     return bias ? std::string_view(bias->name) : std::string_view();
   }
-  /// The one that is computed with; nullptr: none.
+  /// The bias that is computed with; nullptr: none.
   const io::Entry* head_bias() const {
     for (const io::Entry& entry : group_.contents->tensors)
       if (is_head_bias(entry.name) && group_.reads->used(entry.name)) return &entry;
@@ -235,33 +238,33 @@ private:
       if (!std::filesystem::exists(std::filesystem::path(group_.contents->name) / name, ignored))
         continue;
       notes.push_back(warning(fmt::format(
-          "{}: {} lies beside the model, which is computed without the adapter: merge it first",
+          "{}: {} is beside the model, which is computed without the adapter: merge it first",
           group_.contents->name, name)));
       return;
     }
   }
 
-  /// One file is read, as in Transformers, where there are shards of another save, too.
+  /// As in Transformers, a single file is read even where there are also shards of another save.
   void add_shards_beside(std::vector<Note>& notes) const {
     if (group_.contents->format != "checkpoint") return;
     const std::filesystem::path folder(group_.contents->name);
     std::error_code ignored;
-    const auto there = [&](const std::string& name) {
+    const auto exists = [&](const std::string& name) {
       return std::filesystem::exists(folder / name, ignored);
     };
     for (const std::string single : {"model.safetensors", "pytorch_model.bin"}) {
       const std::string index = single + ".index.json";
-      if (!there(single)) continue;
-      if (!there(index)) return;
+      if (!exists(single)) continue;
+      if (!exists(index)) return;
       const auto listed = io::read_config((folder / index).string());
       const auto shard = std::ranges::find_if(listed, [&](const auto& member) {
         return member.first.starts_with("weight_map.") && member.second != single &&
-               there(member.second);
+               exists(member.second);
       });
       if (shard != listed.end())
         notes.push_back(
-            warning(fmt::format("{}: {} is read, and not {} and the other shards of {}, which lie "
-                                "beside it: one of the two is to go",
+            warning(fmt::format("{}: {} is read, and not {} and the other shards of {}, which are "
+                                "beside it: remove one of the two",
                                 group_.contents->name, single, io::shown(shard->second), index)));
       return;
     }
@@ -269,7 +272,7 @@ private:
 
   const std::vector<const Found*>& layers_;
   const Group& group_;
-  std::shared_ptr<const naming::Description> said_;
+  std::shared_ptr<const naming::Description> description_;
   std::string stack_, model_; ///< "transformer.h." and "transformer."
 };
 
@@ -283,18 +286,18 @@ void note_unread(const Group& group, const std::vector<std::string>& names,
   const std::string list = first_of(whole);
   for (const auto& [name, entry] : group.tensors)
     if (name.ends_with("weight") && !is_floating(entry->dtype))
-      fail("{}: {} is {}, and {} stands beside it: quantised weights are not read here; dequantise "
+      fail("{}: {} is {}, with {} beside it: quantised weights are not read here; dequantise "
            "them first",
            group.contents->name, entry->name, name_of(entry->dtype), list);
   for (const std::string& name : whole) refuse_quantised(group.contents->name, name);
-  notes.push_back(warning(
-      fmt::format("{}: passed over, though beside a projection's weight: {}. It is computed "
-                  "without them: merge adapters first",
-                  group.contents->name, list)));
+  notes.push_back(
+      warning(fmt::format("{}: skipped, though beside a projection's weight: {}. It is computed "
+                          "without them: merge adapters first",
+                          group.contents->name, list)));
 }
 
 void note_unknown(const Found& layer, const naming::LayerReading& read,
-                  const std::vector<std::string>& names, const std::vector<std::string>& told,
+                  const std::vector<std::string>& names, const std::vector<std::string>& noted,
                   std::vector<Note>& notes) {
   const Group& group = layer.group;
   const bool rotates = std::ranges::any_of(read.settings, [](const auto& setting) {
@@ -303,20 +306,20 @@ void note_unknown(const Found& layer, const naming::LayerReading& read,
   const std::string bias = read.norm.module + ".bias";
   if (!read.norm.module.empty() && !read.norm.bias && group.contents->find(bias))
     notes.push_back(warning(
-        fmt::format("{}: passed over, though of the norm before attention: {}. If the model "
-                    "computes with it, its numbers are others",
+        fmt::format("{}: skipped, though part of the norm before attention: {}. If the model "
+                    "computes with it, its numbers differ",
                     group.contents->name, bias)));
   std::vector<std::string> unknown;
   for (const std::string& name : names)
     if (!group.reads->used(name) && !(rotates && name.ends_with("inv_freq")) &&
         (!name.starts_with(group.prefix) ||
-         std::ranges::find(told, name.substr(group.prefix.size())) == told.end()))
+         std::ranges::find(noted, name.substr(group.prefix.size())) == noted.end()))
       unknown.push_back(name);
   if (unknown.empty()) return;
-  refuse_stranger(layer, unknown[0]);
+  refuse_foreign(layer, unknown[0]);
   notes.push_back(warning(
-      fmt::format("{}: passed over, though in attention's module: {}. If the model computes with "
-                  "them, its numbers are others",
+      fmt::format("{}: skipped, though in attention's module: {}. If the model computes with "
+                  "them, its numbers differ",
                   group.contents->name, first_of(unknown))));
 }
 

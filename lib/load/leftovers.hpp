@@ -1,5 +1,5 @@
 #pragma once
-// Leftovers of a whole model's checkpoint, which no reader asks for: tensors, settings, an adapter.
+// Leftovers of a whole model's checkpoint that no reader asks for: tensors, settings, an adapter.
 
 #include <mha/load/families/family.hpp>
 #include <mha/system/note.hpp>
@@ -10,26 +10,26 @@
 
 namespace mha {
 
-/// Reads the layers of a whole model as an outline and returns warnings about what is left over.
-/// Throws Error for what a layer lacks, and for leftovers of a quantisation, without which the
-/// weights are other numbers. The model's ends have been read before, with the same groups.
+/// Reads the layers of a whole model as an outline and returns warnings about leftovers. Throws
+/// Error for what a layer lacks, and for leftovers of a quantisation, without which the weights are
+/// wrong. The model's ends must have been read before with the same groups.
 std::vector<Note> leftovers_of(const std::vector<const naming::Found*>& layers,
                                const naming::Options& options);
 
-/// A warning about `names`, which stand beside the weights of a layer's projections and may change
-/// what these compute: an adapter. Throws Error where they are a quantisation's.
+/// Warns about `names`, tensors beside the weights of a layer's projections that may change what
+/// these compute: an adapter. Throws Error where they are a quantisation's.
 void note_unread(const naming::Group& group, const std::vector<std::string>& names,
                  std::vector<Note>& notes);
 
-/// A warning about the tensors `names` in the module of a layer's attention, which no family knows
-/// and the layer is computed without; but those of `told`, by their names behind the prefix, and a
+/// Warns about the tensors `names` in the module of a layer's attention that no family knows and
+/// the layer is computed without. Left out are those of `noted`, names after the prefix, and a
 /// rotation's frequencies where the layer rotates.
 void note_unknown(const naming::Found& layer, const naming::LayerReading& read,
-                  const std::vector<std::string>& names, const std::vector<std::string>& told,
+                  const std::vector<std::string>& names, const std::vector<std::string>& noted,
                   std::vector<Note>& notes);
 
-/// Throws Error for a tensor that stands beside quantised weights, without which they are other
-/// numbers: "q_proj.weight_scale", "SCB", "absmax".
+/// Throws Error for a tensor that quantised weights cannot be read without: "q_proj.weight_scale",
+/// "SCB", "absmax".
 void refuse_quantised(std::string_view file, std::string_view tensor);
 
 } // namespace mha

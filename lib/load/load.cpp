@@ -27,7 +27,8 @@ namespace {
 
 constexpr std::string_view blanks = " \t\n"; // between labels in a text
 
-/// `attn_mask` as booleans beside the names of PyTorch's MultiheadAttention: true = may not attend.
+/// Whether a mask blocks: boolean `attn_mask` of PyTorch's MultiheadAttention, true = may not
+/// attend.
 bool blocks(std::string_view name, const Tensor& tensor, const LoadedLayer& layer) {
   return name == "attn_mask" && layer.naming.starts_with("PyTorch") &&
          tensor.dtype() == DType::boolean;
@@ -37,7 +38,7 @@ bool is_projection(const NamedTensors::value_type& part) {
   return part.first.starts_with("W_");
 }
 
-/// Whether nothing of a layer is there but inputs and stages.
+/// Whether there are only inputs and stages of a layer.
 bool holds_results_only(const NamedTensors& parts) {
   return std::all_of(parts.begin(), parts.end(), [](const auto& entry) {
     const TensorInfo* info = find_tensor_name(entry.first);
@@ -45,8 +46,8 @@ bool holds_results_only(const NamedTensors& parts) {
   });
 }
 
-/// Whether a canonical tensor is what a layer is given, not a part of it: beside the layers of a
-/// family's model, other canonical names are some other module's.
+/// Whether a canonical tensor is an input of a layer, not a part of it: beside the layers of a
+/// family's model, other canonical names belong to some other module.
 bool is_input(std::string_view name) {
   const TensorInfo* info = find_tensor_name(name);
   using enum TensorRole;
@@ -54,7 +55,7 @@ bool is_input(std::string_view name) {
          info->role == mask || info->role == positions;
 }
 
-/// Lists of text in a file: tokens, or what is passed over.
+/// Takes lists of text in a file: tokens; others are skipped with a note.
 void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
   const auto label = [&](const std::string& name, io::LabelLists lists) {
     labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
@@ -66,7 +67,7 @@ void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
       fail("{}: {} is a list of text; numbers expected", file.name, name);
     else
       to.notes.emplace_back(fmt::format(
-          "{}: passed over: {} is a list of text, and labels are called tokens and key_tokens",
+          "{}: skipped: {} is a list of text, and labels are called tokens and key_tokens",
           file.name, name));
   };
   for (const auto& [name, list] : file.labels) take(name, {list, {}});
@@ -79,12 +80,12 @@ void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
 
 std::string bound_name(const std::string& where, const std::string& typed, bool of_stream) {
   if (typed == "k_bias" || typed == "v_bias" || typed == "q_bias")
-    fail("{}: {} can mean two things: say b_{} (the projection's bias) or {}", where, typed,
+    fail("{}: {} can mean two things: write b_{} (the projection's bias) or {}", where, typed,
          typed[0],
          typed == "q_bias" ? "bias" : fmt::format("{}_extra (a learned key or value)", typed[0]));
   for (const auto& [word, choices] :
        {std::pair("query", "X or q"), {"key", "X_k or k"}, {"value", "X_v or v"}})
-    if (typed == word) fail("{}: '{}' can mean two things: say {}", where, word, choices);
+    if (typed == word) fail("{}: '{}' can mean two things: write {}", where, word, choices);
   std::string name = canonical_name(typed, true);
   if (name.empty() && of_stream) name = stream_name(typed);
   if (!name.empty()) return name;
@@ -92,8 +93,8 @@ std::string bound_name(const std::string& where, const std::string& typed, bool 
   for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
   for (const StageInfo& info : stages()) names.push_back(info.name);
   if (const std::optional<Misspelt> meant = misspelt(typed))
-    fail("{}: '{}' is no name here: {}{}", where, typed, meant->why, names_hint);
-  fail("{}: '{}' is no tensor of a layer and no stage{}{}", where, typed,
+    fail("{}: '{}' is not a known name: {}{}", where, typed, meant->why, names_hint);
+  fail("{}: '{}' is neither a tensor of a layer nor a stage{}{}", where, typed,
        did_you_mean(typed, names), names_hint);
 }
 
@@ -104,7 +105,7 @@ void LayerSource::add(NamedTensors& parts, const std::string& name, mha::NamedTe
     fail("{} is bound twice: {} and {}", name, at->second.source, part.source);
   if (at->second.bound) return; // a binding wins over files
   if (!part.bound) {
-    if (found.empty()) require_known_model(); // two of its modules, none of which is a layer's
+    if (found.empty()) require_known_model(); // the names are of two modules of an unknown model
     fail("{} and {} are both {}; bind the one that is meant: <{}=FILE>", at->second.source,
          part.source, name, name);
   }
@@ -127,7 +128,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
     family = names->layer(layer.id).family;
   if (!layer.group.description) queries = naming::long_queries(read);
   for (auto& [name, part] : read.parts) {
-    part.rows = true; // families hand on (in, out)
+    part.rows = true; // families return (in, out)
     add(parts, name, std::move(part));
   }
   for (const auto& [name, value, origin, key] : read.settings)
@@ -142,7 +143,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
     naming::note_unread_settings(layer, to.notes);
     if (!layer.group.description && layer.group.contents->format != "onnx") {
       note_unknown(layer, read, index->unknown(layer), unread, to.notes);
-      refuse_strangers_in_block(layer, read, index->names_of_block(layer));
+      refuse_foreign_in_block(layer, read, index->names_of_block(layer));
     }
   }
   to.naming = family->title;
@@ -151,7 +152,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
   return std::move(read.norm);
 }
 
-/// Canonical tensors that lie in the files without a family, or under layers.N.
+/// Adds canonical tensors of files without a family, or under layers.N.
 std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTensors& parts,
                                                   Labels& labels, LoadedLayer& to) const {
   std::vector<UnknownTensor> unknown_tensors;
@@ -163,14 +164,14 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
   };
   for (const io::Contents& file : contents) {
     const bool checkpoint = index->is_checkpoint(file);
-    if (file.format == "onnx") { // a graph's constants are none of a layer's, unless one is bound
+    if (file.format == "onnx") { // a graph's constants belong to no layer, unless one is bound
       if (!checkpoint) add_other_constants(file, is_bound, unknown_tensors);
       continue;
     }
     std::vector<const io::Entry*> unknown;
     for (const io::Entry* at : index->tensors(file, id)) {
       const io::Entry& entry = *at;
-      // A model's last norm, where it was saved without its head.
+      // The last norm of a model that was saved without its head.
       if (file.format == "checkpoint" && (entry.name == "norm.weight" || entry.name == "norm.bias"))
         continue;
       if (!label_name(entry.name).empty() && (entry.shape.size() == 1 || entry.shape.size() == 2)) {
@@ -181,17 +182,17 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
       if (index->of_family(entry) || entry.name == "mrope_section") continue;
       const std::string& name = index->canonical(entry);
       if (name.empty()) {
-        // A dump of texts says their token numbers, and their lengths, which a layer's masks do.
+        // A dump of texts has their token numbers, and their lengths, which become a layer's masks.
         if (!checkpoint && entry.name != "lengths" && entry.name != "ids" && !is_bound(file, entry))
           unknown_tensors.push_back({file.name, entry.name, entry.shape, entry.dtype, id}),
               unknown.push_back(at);
         continue;
       }
-      if (checkpoint && request.for_texts) continue; // left over, which the model tells
+      if (checkpoint && request.for_texts) continue; // the model reports leftovers
       if (checkpoint && !id.empty() && !is_input(name)) {
-        to.notes.push_back(warning(message(
-            "{}: passed over: {}, beside the layers of {}; to use it, bind it: <{}=FILE:{}>",
-            file.name, entry.name, to.naming, name, entry.name)));
+        to.notes.push_back(warning(
+            message("{}: skipped: {}, beside the layers of {}; to use it, bind it: <{}=FILE:{}>",
+                    file.name, entry.name, to.naming, name, entry.name)));
         continue;
       }
       const bool other_letters = !same_name(entry.name).empty() && !find_tensor_name(entry.name);
@@ -202,7 +203,7 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
           {std::move(arranged.tensor), source, false, entry.weak_dtype, other_letters, false, "",
            fmt::format("{}={}:{}", name, file.name, entry.name)});
     }
-    index->judged(file, unknown);
+    index->keep_first_unknown(file, unknown);
     take_labels(file, labels, to);
   }
   return unknown_tensors;
@@ -241,7 +242,7 @@ void LayerSource::add_tokens(const std::string& text, const std::string& name,
   } else if (text.find(' ') == std::string::npos &&
              (text.find('/') != std::string::npos || text.ends_with(".json") ||
               text.ends_with(".txt") || text.ends_with(".npy"))) {
-    io::read_bytes(text); // says that there is no such file
+    io::read_bytes(text); // throws, because there is no such file
   } else {
     const std::vector<std::string> words = words_of<std::string>(text, blanks);
     labels.take(name, {words, {}}, setting_in_words(name, request.wording));
@@ -251,8 +252,8 @@ void LayerSource::add_tokens(const std::string& text, const std::string& name,
 
 namespace {
 
-/// A graph may add to scores what it does not hold: the layer is computed with what is given then,
-/// not without it.
+/// A graph may add something to the scores that it does not contain. Throws Error where that is not
+/// given, because the layer must not be computed without it.
 void require_what_is_added(const naming::Found& layer, const NamedTensors& parts,
                            const naming::Options& options) {
   const std::string name = layer.group.prefix + "needs";
@@ -296,7 +297,7 @@ ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) cons
   note_lacking(id, parts, to.notes);
   const bool results = request.results_given && holds_results_only(parts);
   const bool nothing_found = found.empty() && std::ranges::none_of(parts, is_projection);
-  if (nothing_found) require_known_model(); // before one of its names is taken for a misspelt one
+  if (nothing_found) require_known_model(); // before its names are taken for misspelt ones
   judge_unknown_tensors(unknown_tensors, parts, identities, !results, guesses, to.notes);
   std::ranges::move(tensors_beside_bindings(id), std::back_inserter(unknown_tensors));
   if (!results)
@@ -307,7 +308,7 @@ ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) cons
   add_tokens(request.key_tokens, "key_tokens", labels);
   const auto is_input = [](const auto& part) { return part.first.starts_with("X"); };
   if (nothing_found && std::ranges::all_of(parts, is_input)) {
-    for (const io::Contents& file : contents) // a graph that says what to do instead
+    for (const io::Contents& file : contents) // a graph's note has what to do instead
       if (file.format == "onnx" && !file.notes.empty())
         fail("{}: {}", io::shown(file.name), file.notes.back());
     if (!parts.empty() && identities.empty()) require_known_layers();
@@ -329,11 +330,11 @@ Sources::Sources(Request request) {
   state->choose_layers();
   if (of_text) state->choose_ends();
   state->note_inputs();
-  // An index, so that n layers are not n looks at every name. A text's layers are computed one
-  // after the other, chosen or not.
+  // An index saves looking at every name for each layer. A text's layers are all computed, chosen
+  // or not.
   state->index.emplace(state->contents, state->found,
                        of_text ? state->whole->layers() : state->chosen);
-  state->require_varying(); // of several chosen: no tensor serves all that each has its own of
+  state->require_varying();
   state_ = state;
 }
 

@@ -22,12 +22,12 @@ class WholeModel;
 /// Which layers are read, of which files, and how.
 struct Request {
   std::vector<std::string> sources; ///< as typed
-  /// What a program holds in memory, read as a file's contents, behind the files.
+  /// Contents that a program holds in memory, read after the files.
   std::vector<io::Contents> in_memory;
-  /// A program's tensors by name, bound as NAME=FILE binds one of a file.
+  /// A program's tensors by name, bound as NAME=FILE binds a file's.
   std::vector<std::pair<std::string, Tensor>> bound;
   std::vector<std::pair<std::string, std::string>>
-      settings;                   ///< ("num_heads", "4"), from options: they win
+      settings;                   ///< ("num_heads", "4"), from options, which win over files
   std::optional<DType> dtype;     ///< --dtype f32|f64
   std::string layer;              ///< --layer: "", "1", "0-3", "all", "decoder.3.cross"
   std::string prefix;             ///< --prefix: where the layer's tensors are
@@ -36,22 +36,21 @@ struct Request {
   std::string tokens, key_tokens; ///< file, or words in one string, or ""
   bool gguf_order = false;        ///< --gguf-order: queries and keys of GGUF in the file's order
   bool same_x = false;            ///< --same-x: one tensor may serve several layers
-  /// Stages in files that hold no weight, mask or other part of a layer are taken as they are, as
-  /// if they were bound: two dumps can be compared.
+  /// Stages in files without a weight, mask or other part of a layer are given stages, as if they
+  /// were bound: two dumps can be compared.
   bool results_given = false;
-  /// Layers get their inputs from texts: the sources are a whole model. Otherwise they are read as
-  /// files say.
+  /// The sources are a whole model, whose layers get their inputs from texts; otherwise from files.
   bool for_texts = false;
   /// Of a whole model: the stages asked for; none: all. Those of the model itself (embed, final,
   /// logits) are a "layer" without an id, which `shows_ends` offers where no layer is chosen.
   std::vector<std::string> stages;
   bool shows_ends = false;
-  /// Without a text, X of a whole model's layer is the stream that enters it, unless input_norm
-  /// says otherwise: the layer has what stands around its attention, too.
+  /// Without a text, X of a whole model's layer is the stream that enters it, unless input_norm is
+  /// set to something else; the layer then also has the block around its attention.
   bool X_is_stream = false;
-  /// Several texts are computed: what was read of a layer is kept for the next one.
+  /// Several texts are computed: a layer that was read is kept for the next one.
   bool keeps_layers = false;
-  /// In which a layer says where its X, its labels and its settings are from.
+  /// How a layer names the sources of its X, its labels and its settings.
   Wording wording = Wording::program;
 };
 
@@ -60,8 +59,8 @@ struct Origin {
   std::string name;   ///< canonical: "W_q"
   std::string source; ///< "data/induction: model.layers.0.self_attn.q_proj.weight"
   DType dtype = DType::f32;
-  Shape shape; ///< as in the file
-  /// Bound without @AXES to a tensor of another name: which of its axes is which was not said.
+  Shape shape; ///< in the file
+  /// Bound without @AXES to a tensor of another name, so that the order of its axes is not given.
   bool orientation_unknown = false;
 };
 
@@ -70,40 +69,40 @@ struct LayerCounts {
   std::atomic<std::size_t> made = 0, computed = 0;
 };
 
-/// What is warned of in one layer; of what stands behind the last, `id` is empty.
+/// Warnings about one layer; `id` is empty for the parts after the last layer.
 struct LayerWarnings {
   std::string id;
   std::vector<Note> warnings;
 };
 
-/// A layer with what `info` tells about it.
+/// A layer with what `info` shows about it.
 struct LoadedLayer {
   std::string id;     ///< "1"; "" where the files hold one layer without a number
   std::string naming; ///< "LLaMA", "PyTorch MultiheadAttention", "canonical"
   Layer layer;
   std::vector<Origin> origins;
-  std::vector<Note> notes; ///< what was taken silently, passed over or should be known
-  /// Where q, k and v may lie in another order of heads and tokens than the one that they are read
-  /// in: the bindings that read them so ("q=good.pt:q@BTHD").
+  std::vector<Note> notes; ///< what was assumed or skipped, or should be known
+  /// Where q, k and v may have another order of heads and tokens than they are read in: the
+  /// bindings for that order ("q=good.pt:q@BTHD").
   std::vector<std::string> other_order;
-  bool X_of_text = false; ///< X, or the stream of a model's ends, is what a text gives
-  /// Of layers that were not asked for, but computed for this one's input.
+  bool X_of_text = false; ///< X, or the stream of a model's ends, is a text's
+  /// About layers that were not asked for, but computed for this one's input.
   std::vector<LayerWarnings> on_the_way;
 };
 
-/// A layer's fingerprint. X is left out where a text gives it: OpenedModel::add_input_of says what
-/// it is made of.
+/// Adds a layer to a fingerprint. X is left out where a text gives it: OpenedModel::add_input_of
+/// adds what it is made of.
 void add_to(Fingerprint& fingerprint, const LoadedLayer& loaded);
 
-/// One layer that the files hold, before anything is read.
+/// One layer in the files, before anything is read.
 struct LayerListing {
   std::string id, prefix, naming;
 };
 
 struct LayerSource;
 
-/// The opened sources. Opening reads headers only. A copy is the same sources: what was read of a
-/// layer serves all, and several threads may load layers.
+/// The opened sources. Opening reads headers only. Copies share what was read, and several threads
+/// may load layers.
 class Sources {
 public:
   explicit Sources(Request request);
@@ -115,20 +114,20 @@ public:
   const std::vector<std::string>& chosen() const;
   /// Every layer found in the files.
   const std::vector<LayerListing>& layers() const;
-  /// The layers of families, with their tensors, as they were recognised.
+  /// The recognised layers of families with their tensors.
   const std::vector<naming::Found>& found() const;
-  /// Everything in the files, as it is.
+  /// Everything in the files, under its own names.
   const std::vector<io::Contents>& contents() const;
-  /// How messages call the input: the first source ("data/induction").
+  /// The name of the input in messages: the first source ("data/induction").
   std::string title() const;
 
-  /// The whole model that texts are for; null where none is opened (Request::for_texts).
+  /// The whole model for texts; null where none is opened (Request::for_texts).
   const std::shared_ptr<const WholeModel>& model() const;
-  /// What is said with every layer of a text: what the model leaves over, and options of the run.
+  /// Notes for every layer of a text: about the model's leftovers and options of the run.
   const std::vector<Note>& notes_of_model() const;
-  /// Whether one tensor serves several of the chosen layers, each of which has its own of it.
+  /// Whether one tensor would serve several of the chosen layers that each have their own.
   bool shares_a_tensor() const;
-  /// Whether the stages asked for need more of what stands around the layers than embed.
+  /// Whether the stages asked for need more than the embedding of the parts around the layers.
   bool needs_last_stream() const;
 
   /// A tensor of a layer by its canonical name, as read (for `convert`).
@@ -137,21 +136,21 @@ public:
     Tensor tensor;
     std::string source;
   };
-  /// Reads, checks and assembles one layer. Throws Error. `input`: what it gets of texts; null: its
-  /// input is the files'. `keeps`: what was read is kept for the next time. `tensors`, where it is
-  /// not null: gets its tensors as they were read.
+  /// Reads, checks and assembles one layer. Throws Error. `input` is what it gets from texts; null:
+  /// its input is in the files. `keeps` keeps what was read for the next time. `tensors`, if not
+  /// null, gets the unconverted tensors.
   LoadedLayer load(const std::string& id, const LayerInput* input = nullptr, bool keeps = false,
                    std::vector<SourceTensor>* tensors = nullptr) const;
-  /// What stands around the layers, for texts.
+  /// The parts around the layers, for texts.
   LoadedLayer load_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> ends) const;
   /// How often layers were made and computed, for all texts.
   const std::shared_ptr<LayerCounts>& counts() const;
-  /// The tensors of a layer, no precision chosen.
+  /// The unconverted tensors of a layer.
   std::vector<SourceTensor> tensors_of(const std::string& id,
                                        const LayerInput* input = nullptr) const;
 
-  /// Of a layer of a kind that is not computed: its tensors and settings; of a mixture of experts
-  /// whose attention is computed, what is beside it; else nothing.
+  /// The tensors and settings of a layer of a kind that is not computed. For a mixture of experts
+  /// whose attention is computed, those beside attention; else nothing.
   struct OfKind {
     struct Setting {
       std::string name, value, origin;

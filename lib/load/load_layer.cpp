@@ -1,10 +1,9 @@
-// One layer of the sources: read once (LayerSource::read is in load.cpp), kept for the next text or
-// the next question, and put together with its input.
+// Loads one layer of the sources: read once (LayerSource::read is in load.cpp), kept for the next
+// request, and assembled with its input.
 
 #include <mha/load/families/kinds.hpp>
-#include <mha/load/graph_model.hpp>
 #include <mha/load/layer_source.hpp>
-#include <mha/load/lengths.hpp>
+#include <mha/load/masks.hpp>
 #include <mha/load/whole_model.hpp>
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 namespace mha {
 
 void ReadLayer::take_input(const LayerInput& input) {
-  const auto of_text = [&](const char* name) { // nothing of a file, and nothing bound
+  const auto of_text = [&](const char* name) { // neither from a file nor bound
     const auto part = parts.find(name);
     return part == parts.end() || (!input_source.empty() && part->second.source == input_source);
   };
@@ -28,13 +27,13 @@ void ReadLayer::take_input(const LayerInput& input) {
 
 void ReadLayer::require_computed() const {
   if (!naming::kind_of(kind_parts, without_attention).empty())
-    fail("{}", naming::why_of_kind(said.id, kind_parts, without_attention));
+    fail("{}", naming::why_of_kind(loaded.id, kind_parts, without_attention));
 }
 
 void ReadLayer::list_origins() {
-  said.origins.clear();
+  loaded.origins.clear();
   for (const auto& [name, part] : parts)
-    said.origins.push_back(
+    loaded.origins.push_back(
         {name, part.origin(), part.tensor.dtype(), part.tensor.shape(), part.loose});
 }
 
@@ -48,8 +47,8 @@ std::optional<ReadLayer> KeptLayers::find(const std::string& id, bool only_reade
 
 void KeptLayers::keep(const std::string& id, ReadLayer parts, const Layer& layer) {
   constexpr std::size_t most = std::size_t{256} << 20; // bytes of all
-  if (parts.settings.columns) return;                  // made of the transposed tensors again
-  // Converted once; half precision loses nothing on the way.
+  if (parts.settings.columns) return;                  // the layer's weights are transposed
+  // Keeps converted weights, so that they are converted once. Half precision loses nothing by it.
   for (const auto& [name, converted] : {std::pair("W_q", &layer.W_q),
                                         {"W_k", &layer.W_k},
                                         {"W_v", &layer.W_v},
@@ -70,7 +69,7 @@ namespace {
 std::vector<Sources::SourceTensor> as_read(ReadLayer read) {
   std::vector<Sources::SourceTensor> list;
   for (auto& [name, part] : read.parts) {
-    // As the setting `columns` says that they are.
+    // With the setting `columns` they are transposed.
     const bool turned = read.settings.columns && part.rows && turns_in_columns(name, part.tensor);
     list.push_back(
         {name, turned ? transposed(part.tensor) : std::move(part.tensor), part.origin()});
@@ -78,7 +77,7 @@ std::vector<Sources::SourceTensor> as_read(ReadLayer read) {
   return list;
 }
 
-/// Throws Error where a query is so far along that the model multiplies it.
+/// Throws Error where a query's position is so large that the model scales the query.
 void require_short(const Layer& layer, const std::optional<naming::LongQueries>& queries,
                    const std::string& file) {
   if (!queries) return;
@@ -118,7 +117,7 @@ std::shared_ptr<const TransformerBlock> FoundLayers::block_of(const std::string&
   return around->block(static_cast<std::size_t>(at - around->layers().begin()));
 }
 
-/// Whether these layers are a whole model's, which is found out once.
+/// Whether these layers form a whole model; the answer is kept.
 bool FoundLayers::takes_text() const {
   if (is_whole_model) return *is_whole_model;
   is_whole_model = false; // a layer by itself
@@ -129,8 +128,8 @@ bool FoundLayers::takes_text() const {
   return *is_whole_model;
 }
 
-/// For the first layers: to look for each of thousands would take as many steps as there are pairs
-/// of layers and tensors.
+/// Only searches for the first layers: searching all tensors for each of thousands of layers would
+/// take too long.
 Message LayerSource::what_could_be_X(const std::string& id, std::size_t width) const {
   constexpr std::size_t most = 64;
   const bool looks = searched_for_X++ < most;
@@ -141,15 +140,15 @@ Message LayerSource::what_could_be_X(const std::string& id, std::size_t width) c
                       : "");
 }
 
-/// X as the stream that enters a layer: normalised as the model does, with the block around it.
+/// Takes X as the stream that enters a layer, with the model's norm and the block around it.
 void LayerSource::take_stream(ReadLayer& layer) const {
   const auto X = layer.parts.find("X");
   if (!request.X_is_stream || X == layer.parts.end()) return;
   Settings& settings = layer.settings;
-  const bool said = settings.origins.count("input_norm") > 0;
-  if (said && settings.input_norm != InputNorm::checkpoint) return; // X is what the layer reads
-  layer.block = block_of(layer.said.id, layer.said.notes);
-  if (layer.block && !said) set(settings, "input_norm", "checkpoint", X->second.source);
+  const bool is_set = settings.origins.count("input_norm") > 0;
+  if (is_set && settings.input_norm != InputNorm::checkpoint) return; // X is what the layer reads
+  layer.block = block_of(layer.loaded.id, layer.loaded.notes);
+  if (layer.block && !is_set) set(settings, "input_norm", "checkpoint", X->second.source);
 }
 
 LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool keeps,
@@ -165,13 +164,13 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   read->require_computed();
   if (tensors) *tensors = as_read(*read);
 
-  LoadedLayer loaded = read->said;
+  LoadedLayer loaded = read->loaded;
   if (input) loaded.notes.insert(loaded.notes.begin(), input->notes.begin(), input->notes.end());
   loaded.X_of_text = input && !read->parts.at("X").bound;
   const bool keep = is_new && keeps;
   const std::shared_ptr<const TransformerBlock> block = read->block;
   const std::optional<naming::LongQueries> queries = read->long_queries;
-  // What is not kept is let go as it is converted.
+  // Tensors that are not kept are freed during conversion.
   loaded.layer = make_layer(keep ? read->parts : std::move(read->parts), read->settings,
                             state_->request.dtype, read->labels, &loaded.notes);
   Layer& layer = loaded.layer;
@@ -196,7 +195,7 @@ Sources::OfKind Sources::of_kind(const std::string& id) const {
   const std::lock_guard hold(state_->reading);
   ReadLayer read = state_->read(id, nullptr);
   OfKind of_kind = std::move(read.of_kind);
-  of_kind.naming = read.said.naming;
+  of_kind.naming = read.loaded.naming;
   if (!naming::kind_of(read.kind_parts, read.without_attention).empty())
     of_kind.tensors = as_read(read);
   for (const naming::TensorOfKind& part : read.kind_parts)

@@ -1,5 +1,5 @@
 #pragma once
-// A loaded layer in one line of words.
+// Describes a loaded layer in one line.
 
 #include <mha/naming/layer_words.hpp>
 #include <mha/load/load.hpp>

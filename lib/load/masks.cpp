@@ -1,5 +1,6 @@
 #include <mha/load/masks.hpp>
 
+#include <mha/files/text.hpp>
 #include <mha/load/broadcast.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/tensor/parts.hpp>
@@ -23,7 +24,7 @@ bool only_zeros_and_ones(const Tensor& tensor, bool* any_one = nullptr) {
   return true;
 }
 
-/// A tensor that says yes or no, as bool.
+/// A tensor of zeros and ones as bool.
 Tensor as_boolean(const NamedTensor& part, bool inverted = false) {
   if (part.tensor.dtype() != DType::boolean && !only_zeros_and_ones(part.tensor))
     fail("{} is {} with values other than 0 and 1; expected true and false", part.source,
@@ -37,12 +38,11 @@ Tensor as_boolean(const NamedTensor& part, bool inverted = false) {
   return no;
 }
 
-/// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. The past and current keys
-/// alone will do: extra and zero keys are not touched. `may_be_short`: so will the first of them.
-Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims,
-                    bool may_be_short = false) {
-  // (B·H, T, S), the batch items' heads one after the other, as PyTorch's MultiheadAttention takes
-  // it.
+/// Broadcasts `tensor`, (…, keys), to (B, H, T, keys) by NumPy's rule. It may cover only past and
+/// current keys, without extra and zero keys; with `may_be_short` only the first of them.
+Broadcast over_scores(Tensor tensor, const std::string& source, const Dims& dims,
+                      bool may_be_short = false) {
+  // PyTorch's MultiheadAttention takes (B·H, T, S), the batch items' heads one after the other.
   if (const Shape& s = tensor.shape();
       s.size() == 3 && dims.B > 1 && dims.H > 1 && s[0] == dims.B * dims.H)
     tensor = tensor.reshaped({dims.B, dims.H, s[1], s[2]});
@@ -63,12 +63,13 @@ Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims,
     if (!fits) refuse();
   }
   Broadcast result = broadcast_of(std::move(tensor), source);
-  // One key is not all of them where there are extra ones, which no mask of the user's covers.
+  // An axis of one key is broadcast to all keys, unless the layer has one key besides extra ones,
+  // which no mask of the user covers.
   if (result.keys == 1 && keys != 1) result.keys = dims.S_all;
   return result;
 }
 
-/// A mask over keys alone: (B, keys) or (keys), where keys counts the current ones or all.
+/// A mask over keys: (B, keys) or (keys), the current ones or all.
 Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims& dims) {
   const Shape& shape = tensor.shape();
   const bool fits = !shape.empty() && shape.size() <= 2 &&
@@ -86,7 +87,7 @@ Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims&
   return result;
 }
 
-/// A mask that covers the first keys only: the others may not be attended to, as in ONNX.
+/// Blocks the keys after those that a mask covers, as in ONNX.
 void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<Note>& notes) {
   const std::size_t keys = layer.dims.past + layer.dims.S;
   if (mask.keys >= keys) return;
@@ -99,8 +100,8 @@ void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<Note>& note
                               mask.origin, mask.keys, keys));
 }
 
-/// As many batch items as heads: three axes could mean either.
-void tell_doubt(const NamedTensor& part, const Dims& dims, std::vector<Note>& notes) {
+/// Warns where three axes could begin with batch items or heads, because there are as many of each.
+void note_ambiguous_axes(const NamedTensor& part, const Dims& dims, std::vector<Note>& notes) {
   const Shape& shape = part.tensor.shape();
   if (shape.size() == 3 && dims.B > 1 && dims.B == dims.H && shape[0] == dims.B)
     notes.push_back(warning(fmt::format("{} is {}, and there are as many batch items as heads: "
@@ -113,8 +114,8 @@ template <class T> bool spoils(T value) {
   return !(value < std::numeric_limits<T>::infinity());
 }
 
-/// (1 − m) · −inf is NaN where m is 1: the commonest mask that is none.
-template <class T> void tell_not_finite(const Broadcast& added, std::vector<Note>& notes) {
+/// Warns of NaN and infinity. The most common cause is (1 − m) · −inf, which is NaN where m is 1.
+template <class T> void note_not_finite(const Broadcast& added, std::vector<Note>& notes) {
   const auto values = added.tensor.as<T>();
   const auto count = std::ranges::count_if(values, spoils<T>);
   if (count == 0) return;
@@ -129,7 +130,7 @@ template <class T> void tell_not_finite(const Broadcast& added, std::vector<Note
 
 void take_mask(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) {
   if (part.tensor.dtype() == DType::boolean) {
-    layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims, true));
+    layer.blocked.push_back(over_scores(as_boolean(part, true), part.source, layer.dims, true));
     block_the_rest(Broadcast(layer.blocked.back()), layer, notes);
     return;
   }
@@ -139,8 +140,8 @@ void take_mask(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) 
          "true = may attend; "
          "block_mask: true = may not), or 0 and -inf",
          part.source);
-  layer.added.push_back(broadcast(narrowed(part.tensor, layer.dtype, part.source, true, notes),
-                                  part.source, layer.dims, true));
+  layer.added.push_back(over_scores(narrowed(part.tensor, layer.dtype, part.source, true, notes),
+                                    part.source, layer.dims, true));
   block_the_rest(layer.added.back(), layer, notes);
 }
 
@@ -158,12 +159,12 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
     }
   };
   with("mask", [&](const NamedTensor& part) {
-    tell_doubt(part, dims, notes);
+    note_ambiguous_axes(part, dims, notes);
     take_mask(part, layer, notes);
   });
   with("block_mask", [&](const NamedTensor& part) {
-    tell_doubt(part, dims, notes);
-    layer.blocked.push_back(broadcast(as_boolean(part), part.source, dims));
+    note_ambiguous_axes(part, dims, notes);
+    layer.blocked.push_back(over_scores(as_boolean(part), part.source, dims));
   });
   with("key_padding_mask", [&](const NamedTensor& part) {
     if (is_floating(part.tensor.dtype()) && !only_zeros_and_ones(part.tensor)) {
@@ -186,18 +187,41 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
       const double length = value_at(part.tensor, b);
       if (length < 0 || length != std::floor(length) ||
           length > static_cast<double>(dims.past + dims.S))
-        fail("{}: length {} of batch item {} is no whole number from 0 to {}, the number of keys",
-             part.source, length, b, dims.past + dims.S);
+        fail(
+            "{}: length {} of batch item {} is not a whole number from 0 to {}, the number of keys",
+            part.source, length, b, dims.past + dims.S);
       layer.kv_lengths.push_back(static_cast<std::size_t>(length));
     }
   });
   with("bias", [&](const NamedTensor& part) {
-    layer.bias.push_back(
-        broadcast(narrowed(part.tensor, layer.dtype, part.source, true, notes), part.source, dims));
+    layer.bias.push_back(over_scores(narrowed(part.tensor, layer.dtype, part.source, true, notes),
+                                     part.source, dims));
   });
   for (const std::vector<Broadcast>* list : {&layer.added, &layer.bias})
     for (const Broadcast& numbers : *list)
-      by_precision(layer.dtype, [&]<class T>(T) { return tell_not_finite<T>(numbers, notes); });
+      by_precision(layer.dtype, [&]<class T>(T) { return note_not_finite<T>(numbers, notes); });
+}
+
+void take_lengths(const std::vector<io::Contents>& files, Layer& layer) {
+  const Dims& dims = layer.dims;
+  const bool of_texts =
+      dims.batched && dims.T > 0 && dims.T == dims.S && layer.X_k.empty() && layer.X_v.empty();
+  for (const io::Contents& file : files) {
+    const io::Entry* entry = file.format == "checkpoint" ? nullptr : file.find("lengths");
+    if (!entry || !of_texts) continue;
+    if (entry->shape != Shape{dims.B})
+      fail("{}: lengths is {}, but the batch has {}", io::shown(file.name), to_string(entry->shape),
+           counted(dims.B, "items"));
+    const Tensor lengths = entry->read();
+    layer.lengths.clear();
+    for (std::size_t b = 0; b < dims.B; ++b) {
+      const double length = value_at(lengths, b);
+      if (!(length >= 1 && length <= static_cast<double>(dims.T)) || length != std::floor(length))
+        fail("{}: lengths has {} for batch item {}: 1 to {} tokens expected", io::shown(file.name),
+             length, b, dims.T);
+      layer.lengths.push_back(static_cast<std::size_t>(length));
+    }
+  }
 }
 
 } // namespace mha

@@ -1,4 +1,4 @@
-// What is before and after a whole model's layers: its embedding, last norm and head.
+// Reads the parts before and after a whole model's layers: its embedding, last norm and head.
 
 #include <mha/load/model_reader.hpp>
 #include <mha/load/whole_model.hpp>
@@ -13,28 +13,27 @@ using naming::DescribedTensor;
 using naming::Group;
 
 void WholeModel::read_ends() {
-  const ModelReader reader(layers_[0].group, *said_);
+  const ModelReader reader(layers_[0].group, *description_);
   read_embedding(reader);
   read_last_norm(reader);
   read_head(reader);
 }
 
-/// Vectors come in where there is no table of tokens: it is one without rows, of the stream's
-/// width.
+/// A model that takes vectors instead of tokens gets a table without rows, of the stream's width.
 Tensor WholeModel::no_tokens(const ModelReader& reader) const {
   const DescribedFile& file = reader.file();
   DType dtype = DType::f32;
   std::size_t width = file.stream_width().value_or(0);
   const auto is_of = [&](const io::Entry& entry) { dtype = entry.dtype; };
-  if (const DescribedTensor* map = said_->tensor("embed.linear")) {
+  if (const DescribedTensor* map = description_->tensor("embed.linear")) {
     const io::Entry W = file.embedding_map(*map).W;
     is_of(W), width = W.shape[0];
-  } else if (!said_->first_rows.empty()) {
+  } else if (!description_->first_rows.empty()) {
     is_of(file.rows_in_front());
-  } else if (const DescribedTensor* other = said_->tensor("embed.position")) {
+  } else if (const DescribedTensor* other = description_->tensor("embed.position")) {
     is_of(file.rows(*other));
   } else {
-    for (const auto& [key, tensor] : said_->tensors)
+    for (const auto& [key, tensor] : description_->tensors)
       if (const io::Entry* entry = naming::is_of_layer(key) ? file.weight(tensor) : nullptr) {
         is_of(key.starts_with("W_") || key.starts_with("mlp.") ? file.matrix(tensor) : *entry);
         break;
@@ -46,98 +45,104 @@ Tensor WholeModel::no_tokens(const ModelReader& reader) const {
 void WholeModel::read_embedding(const ModelReader& reader) {
   const Group& group = layers_[0].group;
   Embedding& e = embedding_;
-  e.tokens = said_->tensor("embed.token") ? reader.table("embed.token") : no_tokens(reader);
+  e.tokens = description_->tensor("embed.token") ? reader.table("embed.token") : no_tokens(reader);
   const std::size_t narrow = e.tokens.shape()[1];
-  if (said_->tensor("embed.linear")) {
+  if (description_->tensor("embed.linear")) {
     e.projection = reader.linear("embed.linear", narrow);
-    e.projection_place = said_->linear_place;
+    e.projection_place = description_->linear_place;
   }
   const std::size_t d = width(),
                     summed = e.projection_place == ProjectionPlace::tokens ? d : narrow,
                     normed = e.projection_place == ProjectionPlace::normed ? narrow : d;
-  e.positions = said_->sinusoid.said() ? group.read(reader.file().sinusoid(summed))
-                                       : reader.table("embed.position");
+  e.positions = description_->sinusoid.said() ? group.read(reader.file().sinusoid(summed))
+                                              : reader.table("embed.position");
   // Models without types have no table of them.
-  const DescribedTensor* const types = said_->tensor("embed.type");
-  if (types && (reader.file().table(*types) || !said_->is_family ||
+  const DescribedTensor* const types = description_->tensor("embed.type");
+  if (types && (reader.file().table(*types) || !description_->is_family ||
                 group.configured_number({"type_vocab_size"}).value_or(0) > 0))
     e.types = reader.table("embed.type");
   for (const auto& [key, table] :
        {std::pair("embed.position", &e.positions), std::pair("embed.type", &e.types)}) {
     if (table->empty() || table->shape()[1] == summed) continue;
-    if (const DescribedTensor* said = said_->tensor(key); said && !said_->is_family)
-      reader.file().require_axis(*said, reader.file().rows(*said), 1, summed, "has rows of");
+    if (const DescribedTensor* described = description_->tensor(key);
+        described && !description_->is_family)
+      reader.file().require_axis(*described, reader.file().rows(*described), 1, summed,
+                                 "has rows of");
     fail("{}: {} are {} wide, the tokens' vectors {}", group.contents->name,
          table == &e.positions ? "positions" : "types", table->shape()[1], summed);
   }
-  if (!said_->first_rows.empty()) {
+  if (!description_->first_rows.empty()) {
     const io::Entry rows = reader.file().rows_in_front();
-    reader.file().require_axis(said_->first_rows[0], rows, 1, d, "has rows of");
+    reader.file().require_axis(description_->first_rows[0], rows, 1, d, "has rows of");
     first_rows_ = group.read(rows);
   }
   set_token_scale();
   set_positions();
-  if (said_->drops_mask) e.mask_token = mask_token();
+  if (description_->drops_mask) e.mask_token = mask_token();
   e.norm = reader.norm("embed.norm", normed);
 }
 
 void WholeModel::set_positions() {
   const Group& group = layers_[0].group;
-  if (said_->first_position.said()) {
-    const double first = said_->first_position.number(group).value_or(0);
+  if (description_->first_position.said()) {
+    const double first = description_->first_position.number(group).value_or(0);
     if (!(first >= 0 && first <= 1e9) || first != std::floor(first))
       fail("{}: the first position is {}: a whole number from 0 on, or \"pad\" expected",
-           said_->first_position.where, first);
+           description_->first_position.where, first);
     embedding_.first_position = static_cast<std::size_t>(first);
   }
-  if (!said_->counts_from_pad) return;
-  const auto said = group.configured({"pad_token_id"});
-  if (said && !pad())
-    fail("{}: config.json says pad_token_id {}, from which positions count: a token's number "
+  if (!description_->counts_from_pad) return;
+  const auto pad_id = group.configured({"pad_token_id"});
+  if (pad_id && !pad())
+    fail("{}: config.json has pad_token_id {}, from which positions count: a token's number "
          "expected, 0 to {}",
-         group.contents->name, *said, vocabulary() - 1);
+         group.contents->name, *pad_id, vocabulary() - 1);
   embedding_.pad = pad().value_or(1);
 }
 
 void WholeModel::read_last_norm(const ModelReader& reader) {
   last_norm_ = reader.norm("final_norm", width());
-  if (!said_->is_family) return;
-  const DescribedNorm* const last = said_->norm("final_norm");
-  const DescribedNorm* const inner = said_->norm(said_->normalises_before() ? "mlp.norm" : "norm");
+  if (!description_->is_family) return;
+  const DescribedNorm* const last = description_->norm("final_norm");
+  const DescribedNorm* const inner =
+      description_->norm(description_->normalises_before() ? "mlp.norm" : "norm");
   if (last && inner && last_norm_.kind == InputNorm::layer && last_norm_.bias.empty() &&
       reader.file().bias(*inner))
     fail("{}: {}.bias is missing, though the layers' norms have theirs",
          layers_[0].group.contents->name, reader.file().whole_name("final_norm", last->weight));
 }
 
-/// What makes logits of the last norm's result, unless the files lack it: a base model.
+/// Reads the head, which base models do not have.
 void WholeModel::read_head(const ModelReader& reader) {
   const Group& group = layers_[0].group;
-  const DescribedTensor* const decoder = said_->tensor("head");
-  const DescribedTensor* const dense = said_->tensor("head.dense");
-  if (!decoder && !said_->tied) return;
-  if (said_->is_family && dense && !reader.file().weight(*dense)) return note_lost_head(*dense);
+  const DescribedTensor* const decoder = description_->tensor("head");
+  const DescribedTensor* const dense = description_->tensor("head.dense");
+  if (!decoder && !description_->tied) return;
+  if (description_->is_family && dense && !reader.file().weight(*dense))
+    return note_lost_head(*dense);
   ModelHead head;
-  head.scale = said_->head_scale.number(group).value_or(1);
+  head.scale = description_->head_scale.number(group).value_or(1);
   std::size_t into_decoder = width();
   if (dense) {
     head.dense = reader.linear("head.dense", into_decoder);
-    head.activation = reader.activation(said_->head_activation.said() ? said_->head_activation
-                                                                      : said_->activation);
+    head.activation =
+        reader.activation(description_->head_activation.said() ? description_->head_activation
+                                                               : description_->activation);
     into_decoder = head.dense.out();
     head.norm = reader.norm("head.norm", into_decoder);
   }
   if (!read_decoder(reader, into_decoder, head)) return note_lost_head(*decoder);
   read_decoder_bias(reader, head);
-  head.softcap = said_->softcap.number(group).value_or(0);
-  if (said_->is_family && !said_->softcap.keys.empty() &&
-      group.configured(said_->softcap.keys[0]) && !(head.softcap > 0) &&
+  head.softcap = description_->softcap.number(group).value_or(0);
+  if (description_->is_family && !description_->softcap.keys.empty() &&
+      group.configured(description_->softcap.keys[0]) && !(head.softcap > 0) &&
       group.contents->format != "gguf")
-    fail("config.json: {} is {}: a number above 0 expected", said_->softcap.keys[0], head.softcap);
+    fail("config.json: {} is {}: a number above 0 expected", description_->softcap.keys[0],
+         head.softcap);
   head_ = std::move(head);
 }
 
-std::optional<bool> WholeModel::said_tied() const {
+std::optional<bool> WholeModel::tied_by_config() const {
   const Group& group = layers_[0].group;
   return group.description ? std::nullopt : group.flag({"tie_word_embeddings"});
 }
@@ -153,23 +158,24 @@ std::string name_of_weight(const ModelReader& reader, const DescribedTensor& hea
 
 } // namespace
 
-/// The decoder's own weight, or the embedding's where they are tied; false where the files have
-/// neither.
+/// Reads the decoder's own weight, or takes the embedding's where they are tied; false where the
+/// files have neither.
 bool WholeModel::read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head) {
   const Group& group = layers_[0].group;
-  const std::optional<bool> said = said_tied();
-  if (said.value_or(said_->tied)) {
+  const std::optional<bool> tied = tied_by_config();
+  if (tied.value_or(description_->tied)) {
     head.decoder.W = transposed_when_read(embedding_.tokens);
     if (const std::size_t narrow = embedding_.tokens.shape()[1]; narrow != in)
       fail("{}: the head is the embedding, whose rows have {}, but it gets {}",
            group.contents->name, counted(narrow, "numbers"), in);
-    note_other_head(reader, said ? "config.json ties" : "models of this kind tie");
+    note_other_head(reader, tied ? "config.json ties" : "models of this kind tie");
     return true;
   }
-  const DescribedTensor& decoder = *said_->tensor("head");
-  if (said_->is_family && !reader.file().weight(decoder)) return false;
+  const DescribedTensor& decoder = *description_->tensor("head");
+  if (description_->is_family && !reader.file().weight(decoder)) return false;
   head.decoder = reader.linear("head", in);
-  if (const std::size_t rows = head.decoder.out(); !said_->own_vocabulary && rows != vocabulary())
+  if (const std::size_t rows = head.decoder.out();
+      !description_->own_vocabulary && rows != vocabulary())
     fail("{}: {} gives {}, but the embedding has {} tokens", group.contents->name,
          name_of_weight(reader, decoder), counted(rows, "logits"), vocabulary());
   return true;
@@ -179,14 +185,15 @@ void WholeModel::read_decoder_bias(const ModelReader& reader, ModelHead& head) c
   const Group& group = layers_[0].group;
   const std::string& file = group.contents->name;
   Tensor& b = head.decoder.b;
-  if (const io::Entry* entry = reader.head_bias(said_tied().value_or(said_->tied)))
-    if (b.empty() || said_->tensor("head.bias")) {
-      if (said_->is_family && entry->shape.size() != 1)
+  if (const io::Entry* entry = reader.head_bias(tied_by_config().value_or(description_->tied)))
+    if (b.empty() || description_->tensor("head.bias")) {
+      if (description_->is_family && entry->shape.size() != 1)
         fail("{}: {} is {}: one axis expected", file, entry->name, to_string(entry->shape));
       b = group.read(*entry);
     }
-  const DescribedTensor* const other = said_->tensor("head.bias");
-  if (b.empty() && other && !said_->is_family) reader.file().as_stored(*other); // is missing
+  const DescribedTensor* const other = description_->tensor("head.bias");
+  if (b.empty() && other && !description_->is_family)
+    reader.file().as_stored(*other); // throws: it is missing
   if (b.empty() && other && !head.dense.b.empty())
     fail("{}: {} is missing, though the head has its other bias", file, other->name);
   if (!b.empty() && b.count() != head.decoder.out())
@@ -197,7 +204,7 @@ void WholeModel::read_decoder_bias(const ModelReader& reader, ModelHead& head) c
 void WholeModel::set_token_scale() {
   Embedding& e = embedding_;
   const Group& group = layers_[0].group;
-  const std::optional<std::string> scale = said_->token_scale.value(group);
+  const std::optional<std::string> scale = description_->token_scale.value(group);
   if (!scale) return;
   const double root = std::sqrt(static_cast<double>(width()));
   if (*scale == "sqrt_d_model")
@@ -206,34 +213,34 @@ void WholeModel::set_token_scale() {
     // The factor has the weights' precision: √3072 = 55.4256 is 55.5 in bfloat16.
     e.scale = value_at(convert(Tensor::of<double>({1}, std::span(&root, 1)), e.tokens.dtype()), 0);
   else
-    e.scale = said_->token_scale.number(group).value_or(1);
+    e.scale = description_->token_scale.number(group).value_or(1);
 }
 
-/// A base model saved alone has no head; one that is to predict tokens has lost it.
+/// Warns of a missing head where the model's class predicts tokens; a base model has none.
 void WholeModel::note_lost_head(const DescribedTensor& lost) {
   const std::string type = layers_[0].group.configured("architectures").value_or("");
   for (const char* kind : {"ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration"})
     if (type.find(kind) != std::string::npos) {
       notes_.push_back(warning(
-          fmt::format("{}: there is no {}, though config.json says {}: no logits are computed",
+          fmt::format("{}: there is no {}, though config.json names {}: no logits are computed",
                       layers_[0].group.contents->name, lost.name, type)));
       return;
     }
 }
 
-/// A head in the file that is not the embedding, although the two are one.
-void WholeModel::note_other_head(const ModelReader& reader, std::string_view said) {
-  const DescribedTensor* const decoder = said_->tensor("head");
+/// Warns of a head in the file that differs from the embedding although the two are tied.
+void WholeModel::note_other_head(const ModelReader& reader, std::string_view what_ties) {
+  const DescribedTensor* const decoder = description_->tensor("head");
   const io::Entry* const entry = decoder ? reader.file().weight(*decoder) : nullptr;
   if (!entry) return;
-  const Tensor there = layers_[0].group.read(*entry), &tokens = embedding_.tokens;
-  if (there.dtype() == tokens.dtype() && there.shape() == tokens.shape() &&
-      std::equal(there.raw(), there.raw() + there.bytes(), tokens.raw()))
+  const Tensor other = layers_[0].group.read(*entry), &tokens = embedding_.tokens;
+  if (other.dtype() == tokens.dtype() && other.shape() == tokens.shape() &&
+      std::equal(other.raw(), other.raw() + other.bytes(), tokens.raw()))
     return;
   notes_.push_back(warning(fmt::format(
       "{}: {} is not the embedding, although {} the two: the embedding is the head here, as in "
-      "Transformers. If the file is right, config.json must say \"tie_word_embeddings\": false",
-      layers_[0].group.contents->name, entry->name, said)));
+      "Transformers. If the file is right, config.json must have \"tie_word_embeddings\": false",
+      layers_[0].group.contents->name, entry->name, what_ties)));
 }
 
 } // namespace mha

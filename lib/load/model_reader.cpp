@@ -20,7 +20,7 @@ Tensor times_factor(const Tensor& weight, double factor) {
   return Tensor::of<double>(weight.shape(), numbers);
 }
 
-/// Of two maps side by side in one, that of the columns [first, first + count).
+/// The map of the columns [first, first + count) of two maps side by side.
 LinearMap half_of(const LinearMap& both, std::size_t first, std::size_t count) {
   LinearMap half = both;
   half.W = columns_when_read(both.W, first, count);
@@ -30,25 +30,26 @@ LinearMap half_of(const LinearMap& both, std::size_t first, std::size_t count) {
 
 } // namespace
 
-ModelReader::ModelReader(const Group& group, const Description& said)
-    : group_(group), said_(said), file_(said, group) {
-  if (said.is_family && file_.block().empty())
-    fail("{}: {} does not stand below {}.N, as in a whole model; {}", group.contents->name,
-         group.prefix, layers_word(said), or_describe_it);
+ModelReader::ModelReader(const Group& group, const Description& description)
+    : group_(group), description_(description), file_(description, group) {
+  if (description.is_family && file_.block().empty())
+    fail("{}: {} is not below {}.N, as in a whole model; {}", group.contents->name, group.prefix,
+         layers_word(description), or_describe_it);
 }
 
 Tensor ModelReader::table(const char* key) const {
-  const DescribedTensor* const tensor = said_.tensor(key);
+  const DescribedTensor* const tensor = description_.tensor(key);
   return tensor ? group_.read(file_.rows(*tensor)) : Tensor();
 }
 
 LinearMap ModelReader::linear(const char* key, std::size_t in, std::size_t out) const {
-  const DescribedTensor* const said = said_.tensor(key);
-  if (!said) fail("{}: {} says nothing of {}", group_.contents->name, said_.title, key);
-  const DescribedTensor& tensor = *said;
+  const DescribedTensor* const found = description_.tensor(key);
+  if (!found) fail("{}: {} does not describe {}", group_.contents->name, description_.title, key);
+  const DescribedTensor& tensor = *found;
   const bool embeds = tensor.key == "embed.linear";
   const DescribedFile::Map map = embeds ? file_.embedding_map(tensor) : file_.map(tensor);
-  said_.is_family ? check_linear(tensor, map, in, out) : check_described(tensor, map, in, out);
+  description_.is_family ? check_linear(tensor, map, in, out)
+                         : check_described(tensor, map, in, out);
   LinearMap linear;
   linear.W = group_.read(map.W);
   if (map.b) linear.b = group_.read(*map.b);
@@ -69,7 +70,7 @@ void ModelReader::check_linear(const DescribedTensor& tensor, const DescribedFil
          to_string(map.b->shape), counted(gives, "numbers"));
 }
 
-/// The same where a line of the description says how the tensor is stored.
+/// Checks a map that a line of the user's description describes.
 void ModelReader::check_described(const DescribedTensor& tensor, const DescribedFile::Map& map,
                                   std::size_t in, std::size_t out) const {
   const bool last = tensor.key == "mlp.out", of_mlp = tensor.key.starts_with("mlp.");
@@ -81,32 +82,32 @@ void ModelReader::check_described(const DescribedTensor& tensor, const Described
   if (map.b) file_.require_bias(tensor, *map.b, map.W.shape[1]);
 }
 
-Norm ModelReader::form(const DescribedNorm& said) const {
+Norm ModelReader::form(const DescribedNorm& described) const {
   Norm norm;
-  norm.kind = said.kind == "rms"     ? InputNorm::rms
-              : said.kind == "batch" ? InputNorm::affine
-                                     : InputNorm::layer;
-  norm.one_plus = said.one_plus;
-  if (said.kind != "batch") norm.eps = naming::epsilon_of(said, group_);
+  norm.kind = described.kind == "rms"     ? InputNorm::rms
+              : described.kind == "batch" ? InputNorm::affine
+                                          : InputNorm::layer;
+  norm.one_plus = described.one_plus;
+  if (described.kind != "batch") norm.eps = naming::epsilon_of(described, group_);
   return norm;
 }
 
 Norm ModelReader::norm(const char* key, std::size_t width) const {
-  const DescribedNorm* const said = said_.norm(key);
-  if (!said) return {};
-  Norm norm = form(*said);
-  const auto [weight, bias] = file_.norm(*said, width);
+  const DescribedNorm* const described = description_.norm(key);
+  if (!described) return {};
+  Norm norm = form(*described);
+  const auto [weight, bias] = file_.norm(*described, width);
   if (weight) norm.weight = group_.read(*weight);
   if (bias) norm.bias = group_.read(*bias);
-  if (!weight && said->optional) return {};
+  if (!weight && described->optional) return {};
   return norm;
 }
 
-Activation ModelReader::activation(const naming::DescribedValue& said) const {
-  const std::string name = said.said() ? said.value(group_).value_or("gelu") : "gelu";
+Activation ModelReader::activation(const naming::DescribedValue& described) const {
+  const std::string name = described.said() ? described.value(group_).value_or("gelu") : "gelu";
   if (const std::optional<Activation> known = activation_named(name)) return *known;
   std::string_view key = "the activation";
-  for (const std::string& word : said.keys)
+  for (const std::string& word : described.keys)
     if (group_.configured(word)) {
       key = word;
       break;
@@ -115,12 +116,12 @@ Activation ModelReader::activation(const naming::DescribedValue& said) const {
        give_X_instead);
 }
 
-/// The first map of the feed-forward, of a gated one both factors.
+/// Reads the first map of the feed-forward; of a gated one both factors.
 void ModelReader::read_factors(std::size_t width, FeedForward& mlp) const {
-  const DescribedTensor* const both = said_.tensor("mlp.in_up");
+  const DescribedTensor* const both = description_.tensor("mlp.in_up");
   if (!both) {
     mlp.in = linear("mlp.in", width);
-    if (said_.tensor("mlp.up")) mlp.up = linear("mlp.up", width, mlp.in.out());
+    if (description_.tensor("mlp.up")) mlp.up = linear("mlp.up", width, mlp.in.out());
     return;
   }
   const LinearMap map = linear("mlp.in_up", width);
@@ -135,22 +136,22 @@ void ModelReader::read_factors(std::size_t width, FeedForward& mlp) const {
 
 FeedForward ModelReader::feed_forward(std::size_t width) const {
   FeedForward mlp;
-  if (!said_.tensor("mlp.out")) return mlp;
-  if (said_.is_family) refuse_experts();
-  mlp.activation = activation(said_.activation);
+  if (!description_.tensor("mlp.out")) return mlp;
+  if (description_.is_family) refuse_experts();
+  mlp.activation = activation(description_.activation);
   read_factors(width, mlp);
-  if (const DescribedTensor* bias = said_.tensor("mlp.product_bias")) {
+  if (const DescribedTensor* bias = description_.tensor("mlp.product_bias")) {
     if (mlp.up.W.empty())
-      fail("{}: {} says mlp.product_bias without mlp.up", group_.contents->name, said_.title);
+      fail("{}: {} has mlp.product_bias without mlp.up", group_.contents->name, description_.title);
     if (!mlp.up.b.empty())
       fail("{}: {} is a bias of mlp.up beside mlp.product_bias: one of them alone is covered here; "
            "\"bias\": false leaves it out",
-           said_.tensor("mlp.up")->where, file_.bias(*said_.tensor("mlp.up"))->name);
-    const io::Entry* const there = file_.weight(*bias);
-    if (there || !said_.is_family) mlp.product_bias = group_.read(file_.as_stored(*bias));
-    if (there && count_of(there->shape) != mlp.up.out())
-      fail("{}: {} is {}: {} expected", group_.contents->name, there->name, to_string(there->shape),
-           counted(mlp.up.out(), "numbers"));
+           description_.tensor("mlp.up")->where, file_.bias(*description_.tensor("mlp.up"))->name);
+    const io::Entry* const stored = file_.weight(*bias);
+    if (stored || !description_.is_family) mlp.product_bias = group_.read(file_.as_stored(*bias));
+    if (stored && count_of(stored->shape) != mlp.up.out())
+      fail("{}: {} is {}: {} expected", group_.contents->name, stored->name,
+           to_string(stored->shape), counted(mlp.up.out(), "numbers"));
   }
   mlp.inner = norm("mlp.inner_norm", mlp.in.out());
   mlp.out = linear("mlp.out", mlp.in.out(), width);
@@ -159,7 +160,7 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
 
 TransformerBlock ModelReader::block(std::size_t width) const {
   TransformerBlock block;
-  block.shape = said_.block;
+  block.shape = description_.block;
   block.mlp = feed_forward(width);
   const bool after = block.shape == BlockShape::post,
              inside = block.shape == BlockShape::post_inside;
@@ -171,8 +172,8 @@ TransformerBlock ModelReader::block(std::size_t width) const {
                         : block.shape == BlockShape::sandwich ? norm("mlp.post_norm", width)
                                                               : Norm{};
   if (after) block.post_block_norm = norm("mlp.norm", width);
-  // A norm after a sublayer that only multiplies.
-  const double scale = said_.residual_scale.number(group_).value_or(1);
+  // A norm that only multiplies, after each sublayer.
+  const double scale = description_.residual_scale.number(group_).value_or(1);
   if (scale != 1) {
     block.shape = BlockShape::sandwich;
     const std::vector<double> factors(width, scale);
@@ -189,7 +190,7 @@ TransformerBlock ModelReader::block(std::size_t width) const {
 }
 
 void ModelReader::require_always() const {
-  for (const std::string& name : said_.always) {
+  for (const std::string& name : description_.always) {
     const std::vector<std::string_view> spellings = words_of(name, "|");
     if (spellings.empty()) continue;
     const auto is_there = [&](std::string_view own) {
@@ -202,8 +203,8 @@ void ModelReader::require_always() const {
 }
 
 const io::Entry* ModelReader::head_bias(bool tied) const {
-  const DescribedTensor* const head = said_.tensor("head");
-  const DescribedTensor* const other = said_.tensor("head.bias");
+  const DescribedTensor* const head = description_.tensor("head");
+  const DescribedTensor* const other = description_.tensor("head.bias");
   const io::Entry* const elsewhere = other ? file_.weight(*other) : nullptr;
   const io::Entry* const own = head ? file_.bias(*head) : nullptr;
   return !own || (tied && elsewhere) ? elsewhere : own;

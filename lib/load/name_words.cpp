@@ -12,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// "self_attn.q_proj.weight" as self, attn, q, proj, weight.
+/// Splits "self_attn.q_proj.weight" into self, attn, q, proj, weight.
 std::set<std::string> words_of_name(std::string_view name) {
   const std::string small = lowered(name);
   const std::vector<std::string_view> words = words_of(small, "._/");
@@ -21,13 +21,13 @@ std::set<std::string> words_of_name(std::string_view name) {
 
 } // namespace
 
-bool has_word(std::string_view name, Words words) {
+bool has_word(std::string_view name, WordList words) {
   const std::set<std::string> own = words_of_name(name);
   return std::ranges::any_of(
       words, [&](std::string_view word) { return own.contains(std::string(word)); });
 }
 
-bool speaks_of(std::string_view name, Words parts) {
+bool mentions(std::string_view name, WordList parts) {
   return std::ranges::any_of(words_of_name(name), [&](const std::string& word) {
     return std::ranges::any_of(parts,
                                [&](std::string_view part) { return word.find(part) != word.npos; });

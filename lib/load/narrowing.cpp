@@ -10,10 +10,10 @@ namespace mha {
 
 namespace {
 
-/// What a run of numbers loses as float32.
+/// What numbers lose as float32.
 struct Lost {
   std::size_t infinite = 0, positive = 0, zero = 0;
-  std::size_t first = 0; ///< the first that is infinite, else that is 0
+  std::size_t first = 0; ///< index of the first infinite one, else of the first 0
 };
 
 template <class T> Lost lost_of(std::span<const T> numbers) {
@@ -50,7 +50,7 @@ Tensor narrowed(const Tensor& tensor, DType dtype, const std::string& source, bo
                           lost.zero == 1 ? "1 number becomes"
                                          : fmt::format("{} numbers become", lost.zero),
                           lost.infinite == 0 ? " in float32, which ends at 1.4e-45" : "");
-    // The lowest number of float64, as masks are written, means what −inf means.
+    // Masks often have the lowest number of float64, which means the same as −inf.
     const bool harmless = is_mask ? lost.positive == 0 : lost.infinite == 0;
     notes.emplace_back(message("{}: {} (of {}, the first at {}: {:g}){}", source, what,
                                tensor.count(), place_text(tensor.shape(), lost.first),

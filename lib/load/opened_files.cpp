@@ -1,4 +1,4 @@
-// Sources that are opened, and what their names mean.
+// Opens sources and finds what their names mean.
 
 #include <mha/load/described.hpp>
 #include <mha/load/layer_source.hpp>
@@ -28,7 +28,7 @@ namespace mha {
 
 namespace {
 
-/// Whether the last part of a name is a number, and the first one in it: "layers.0".
+/// Whether the last part of a name is a number, and the only one in it: "layers.0".
 bool ends_in_layer(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
@@ -49,13 +49,13 @@ std::string canonical_name(std::string_view name, bool strict) {
       if (const TensorInfo* info = find_tensor_name(two)) return std::string(info->name);
     }
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  // A module's bias is added to what it computes: no position bias. "layers.0.bias" is a layer's,
-  // "linear1.bias" and "layers.0.net.2.bias" are modules'.
+  // A module's bias is added to its output and is not a position bias: "layers.0.bias" is a
+  // layer's, "linear1.bias" and "layers.0.net.2.bias" are modules'.
   if (last == "bias" && dot != std::string_view::npos && !ends_in_layer(name.substr(0, dot)))
     return "";
   if (const TensorInfo* info = find_tensor_name(last)) return std::string(info->name);
   if (!strict && !readings_of(name).empty()) return "";
-  // The stream around attention is none of a lone layer's tensors.
+  // The stream around attention is not a tensor of a lone layer.
   if (const std::optional<Stage> stage = find_stage(name))
     return is_stream(*stage) ? "" : std::string(name_of(*stage));
   const std::string same = same_name(name);
@@ -75,7 +75,7 @@ std::size_t number_of(const std::string& id) {
 }
 
 bool file_exists(const std::string& path) {
-  std::error_code ignored; // a pipe is there, too, and is not read twice
+  std::error_code ignored; // a pipe exists as well and is not read twice
   return std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored);
 }
 
@@ -91,7 +91,7 @@ void OpenedFiles::open_sources() {
     io::Source source = io::parse_source(text);
     if (source.name.empty())
       contents.push_back(io::open(source.path, {false, request.gguf_order}));
-    else if (!said_identity(source).empty())
+    else if (!projection_as_identity(source).empty())
       identity_bindings.push_back(std::move(source));
     else
       bindings.push_back(std::move(source));
@@ -103,21 +103,20 @@ void OpenedFiles::open_sources() {
     bindings.push_back(std::move(source));
   }
   if (contents.empty() && bindings.empty())
-    fail("{} alone is no layer: give its files, too", identity_bindings[0].text);
+    fail("{} alone is not a layer: give its files as well", identity_bindings[0].text);
   for (const io::Contents& file : contents) {
     if (io::is_shard(file)) fail("{}: this is {}, <joins parts>", file.name, io::shard_title(file));
     for (const auto& [key, value] : file.config) config.emplace(key, value);
   }
   // A program's config wins over a folder's.
-  for (const io::Contents& said : request.in_memory)
-    for (const auto& [key, value] : said.config) config[key] = value;
+  for (const io::Contents& file : request.in_memory)
+    for (const auto& [key, value] : file.config) config[key] = value;
   if (!request.config.empty())
     for (const auto& [key, value] : io::read_config(request.config)) config[key] = value;
   for (const auto& [name, value] : request.settings)
     if (const SettingInfo* info = find_setting(name)) options[std::string(info->name)] = value;
 }
 
-/// Files under the names that their layers are looked for by, where layers share their weights.
 void OpenedFiles::present_contents() {
   if (is_description(request.naming) || request.naming == "canonical") return;
   for (io::Contents& file : contents)
@@ -127,7 +126,6 @@ void OpenedFiles::present_contents() {
     }
 }
 
-/// The layers that `{layer}` or an L axis of the bindings finds.
 std::vector<std::string> OpenedFiles::numbered_by_bindings() const {
   std::size_t count = 0;
   for (const io::Source& binding : bindings) {
@@ -154,7 +152,7 @@ std::vector<std::string> OpenedFiles::numbered_by_bindings() const {
   return ids;
 }
 
-/// Why `{layer}` finds nothing: which file is not there, or what it lacks.
+/// Why `{layer}` finds nothing: which file is missing, or what it lacks.
 Message OpenedFiles::why_missing(const io::Source& numbered, const std::string& id) {
   const io::Source source = io::with_layer(numbered, id);
   if (!file_exists(source.path)) return fmt::format("there is no {}", io::shown(source.path));
@@ -166,12 +164,12 @@ Message OpenedFiles::why_missing(const io::Source& numbered, const std::string& 
   return fmt::format("there is nothing for layer {}", id);
 }
 
-/// All layers that there are, where none is asked for: one, unless a text is given.
+/// The layers where none is chosen: all for a text, else the only one.
 std::vector<std::string> OpenedFiles::layers_unasked(const std::vector<std::string>& ids) const {
   if (request.for_texts) return ids;
   const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
   if (is_lone(ids) && numbered != bindings.end())
-    fail("{}: {{layer}} stands for the layer's number, and {}; give <layer> N", numbered->text,
+    fail("{}: {{layer}} is the layer's number, and {}; give <layer> N", numbered->text,
          why_missing(*numbered, "0"));
   if (ids.size() > 1)
     fail("{} holds {} layers: {}; <which layer>",

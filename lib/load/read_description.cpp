@@ -1,12 +1,9 @@
 #include <mha/load/read_description.hpp>
 
 #include <mha/layer/names.hpp>
-#include <mha/load/description_embedding.hpp>
 #include <mha/load/description_keys.hpp>
 #include <mha/load/description_parts.hpp>
-#include <mha/load/family_words.hpp>
 #include <mha/load/json_tree.hpp>
-#include <mha/load/user_family.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
@@ -26,7 +23,7 @@ using naming::Description;
 
 namespace {
 
-/// The top of the document, key by key, into a Description.
+/// Reads the document's keys into a Description.
 class DescriptionReader {
 public:
   DescriptionReader(const JsonTree& tree, Description& to)
@@ -66,7 +63,7 @@ private:
       if (!list) continue;
       if (!list->is_list()) list->refuse(fmt::format("{} must be a list of names", key));
       for (const JsonTree& name : list->elements) {
-        constexpr std::ptrdiff_t most = 4; // each is tried at every place
+        constexpr std::ptrdiff_t most = 4; // each is matched at every position
         if (std::ranges::count(name.as_text("a name"), '*') > most)
           name.refuse(fmt::format("at most {} * expected", most));
         to_.ignore.push_back(name.text);
@@ -97,11 +94,11 @@ private:
     const JsonTree* layers = tree_.find("layers");
     if (!layers && to_.is_family) return;
     if (!layers)
-      tree_.refuse("layers is missing: what stands before the names of a layer's "
+      tree_.refuse("layers is missing: the prefix of the names of a layer's "
                    "tensors, such as \"encoder.blocks.{layer}.\"");
     if (layers->is_list()) {
       for (const JsonTree& prefix : layers->elements)
-        to_.layers.push_back(description::name_of(prefix, "what stands before a layer's names"));
+        to_.layers.push_back(description::name_of(prefix, "the prefix of a layer's names"));
       if (to_.layers.empty()) layers->refuse("layers is an empty list");
     } else {
       to_.layers.push_back(description::name_of(*layers, "layers"));
@@ -109,7 +106,7 @@ private:
     if (const JsonTree* count = tree_.find("num_layers")) {
       to_.num_layers = description::value_of(*count, "num_layers");
       if (layers->is_list())
-        count->refuse("num_layers is told by the list that layers is; one of the two is to go");
+        count->refuse("num_layers is the length of the list layers; remove one of the two");
     }
   }
 
@@ -122,7 +119,7 @@ private:
         add_norm(key, tree);
         continue;
       }
-      if (tree.is_null() && to_.is_family) continue; // of a case: it has none
+      if (tree.is_null() && to_.is_family) continue; // a case that removes the tensor
       if (!description::is_tensor_key(key)) description::refuse_tensor_key(tree, key);
       to_.tensors.emplace(key, parse_.tensor(key, tree, description::layout_of_key(key)));
     }
@@ -132,26 +129,26 @@ private:
     if (!has("W_q") && !has("W_qkv") && !has("W_qk"))
       tensors->refuse("no W_q, W_qkv or W_qk: which tensor makes the queries?");
     if (has("mlp.in") && has("mlp.in_up"))
-      tensors->refuse("mlp.in and mlp.in_up are the same: one of them is to go");
+      tensors->refuse("mlp.in and mlp.in_up are the same: remove one of them");
     if ((has("mlp.in") || has("mlp.in_up") || has("mlp.up")) != has("mlp.out"))
-      tensors->refuse(has("mlp.out") ? "mlp.out stands without mlp.in"
+      tensors->refuse(has("mlp.out") ? "mlp.out needs mlp.in"
                                      : "mlp.out is missing, the feed-forward's second map");
-    if (has("mlp.product_bias") && !has("mlp.up"))
-      tensors->refuse("mlp.product_bias stands without mlp.up");
-    if (has("mlp.up") && !has("mlp.in")) tensors->refuse("mlp.up stands without mlp.in");
+    if (has("mlp.product_bias") && !has("mlp.up")) tensors->refuse("mlp.product_bias needs mlp.up");
+    if (has("mlp.up") && !has("mlp.in")) tensors->refuse("mlp.up needs mlp.in");
   }
 
-  /// A bias by a key of its own is the bias of its weight: split and multiplied as that is.
+  /// A bias with a key of its own becomes the bias of its weight: split and multiplied like it.
   void join_biases() {
     for (auto& [key, weight] : to_.tensors) {
       if (!key.starts_with("W_")) continue;
       const auto own = to_.tensors.find("b" + key.substr(1));
       if (own == to_.tensors.end()) continue;
       const DescribedTensor& bias = own->second;
-      if (weight.bias) fail("{}: {} says its bias, too: one of the two is to go", bias.where, key);
+      if (weight.bias)
+        fail("{}: {} gives its bias as well: remove one of the two", bias.where, key);
       const bool is_whole = bias.values.empty() && !bias.optional;
       if (!is_whole && (!weight.times.empty() || !weight.split.empty()))
-        fail("{}: values, or a bias that layers may lack, are of a {} without split and times",
+        fail("{}: values, or a bias that layers may lack, need a {} without split and times",
              bias.where, key);
       if (!is_whole) continue;
       weight.bias = bias.name;
@@ -168,13 +165,13 @@ private:
       to_.tied = is_tied;
       read_named_head(*name, tree);
     } else if (is_tied == (name != nullptr)) {
-      tree.refuse(is_tied ? "head is tied, and has a name: one of the two is to go"
+      tree.refuse(is_tied ? "head is tied and has a name: remove one of the two"
                           : "head is neither tied nor has a name");
     } else if (is_tied) {
       if (!to_.tensors.contains("embed.token"))
         tree.refuse("head is tied, but embed has no table by token");
       if (const JsonTree* layout = tree.find("layout"))
-        layout->refuse("a tied head lies as the tokens' table does: it has no layout");
+        layout->refuse("a tied head is stored as the tokens' table is: it has no layout");
       to_.tied = true;
       if (bias && bias->is_text()) {
         DescribedTensor alone = parse_.tensor_named("head.bias", *bias);
@@ -187,14 +184,14 @@ private:
     if (const JsonTree* dense = tree.find("dense"))
       to_.tensors.emplace("head.dense", parse_.tensor("head.dense", *dense, "oi"));
     for (const char* of_dense : {"activation", "norm"})
-      if (const JsonTree* there = tree.find(of_dense); there && !tree.find("dense"))
-        there->refuse(fmt::format("{} is of dense, which head has not", of_dense));
+      if (const JsonTree* member = tree.find(of_dense); member && !tree.find("dense"))
+        member->refuse(fmt::format("{} is only for dense, which head does not have", of_dense));
     if (const JsonTree* norm = tree.find("norm")) add_norm("head.norm", *norm);
     const auto take = [&](const char* key, DescribedValue& to) {
-      if (const JsonTree* there = tree.find(key)) to = description::value_of(*there, key);
+      if (const JsonTree* member = tree.find(key)) to = description::value_of(*member, key);
     };
-    if (const JsonTree* there = tree.find("activation"))
-      to_.head_activation = activation_of(*there);
+    if (const JsonTree* member = tree.find("activation"))
+      to_.head_activation = activation_of(*member);
     take("softcap", to_.softcap);
     take("scale", to_.head_scale);
   }
@@ -230,21 +227,22 @@ private:
         continue;
       }
       const SettingInfo* info = find_setting(name);
-      if (!info) tree.refuse(fmt::format("'{}' is no setting{}", name, did_you_mean(name, names)));
+      if (!info)
+        tree.refuse(fmt::format("'{}' is not a setting{}", name, did_you_mean(name, names)));
       if (!description::is_setting(info->name))
-        tree.refuse(fmt::format("{} is said by {}, not by a setting", info->name,
+        tree.refuse(fmt::format("{} is given by {}, not by a setting", info->name,
                                 info->name == "qkv_order"                             ? "split"
                                 : info->name == "columns" || info->name == "residual" ? "block"
                                                                                       : "norm"));
       DescribedValue value = description::value_of(tree, name, true);
-      Settings tried; // what is no value of the setting is told here, by its line
+      Settings tried; // reports an invalid value with its line
       const auto try_value = [&](const DescribedValue& one) {
         if (one.constant) set(tried, info->name, *one.constant, one.where);
       };
       try_value(value);
       std::ranges::for_each(value.layers, try_value);
       if (!to_.settings.emplace(info->name, std::move(value)).second)
-        tree.refuse(fmt::format("{} is said twice", info->name));
+        tree.refuse(fmt::format("{} is given twice", info->name));
     }
   }
 
@@ -261,7 +259,7 @@ private:
     for (const auto& [letter, tree] : sizes->members) {
       if (!is_one_of(letter, letters))
         tree.refuse(
-            fmt::format("'{}' is no letter of a shape{}", letter, choices_for(letter, letters)));
+            fmt::format("'{}' is not a letter of a shape{}", letter, choices_for(letter, letters)));
       to_.sizes.emplace(letter, description::value_of(tree, letter));
     }
   }
@@ -272,7 +270,7 @@ private:
 
   const JsonTree& tree_;
   Description& to_;
-  DescribedNorm form_; ///< what norms are that say nothing else
+  DescribedNorm form_; ///< the norms' default
   description::Parse parse_;
 };
 
@@ -292,12 +290,12 @@ BlockShape DescriptionReader::block_shape() const {
                               "attention_only expected",
                               shape));
   const bool mlp = to_.tensors.contains("mlp.out") || to_.tensors.contains("experts.out");
-  if (to_.is_family) return at->second; // one of lone layers says no more than their attention
+  if (to_.is_family) return at->second; // a family of lone layers describes only their attention
   if (at->second == BlockShape::attention_only && mlp)
     block->refuse("attention_only has no feed-forward, but tensors have mlp.out");
   if (at->second != BlockShape::attention_only && !mlp)
     (block ? *block : tree_)
-        .refuse(fmt::format("a {} block has a feed-forward: mlp.in and mlp.out; or say \"block\": "
+        .refuse(fmt::format("a {} block has a feed-forward: mlp.in and mlp.out; or set \"block\": "
                             "\"attention_only\"",
                             shape));
   return at->second;
@@ -310,12 +308,12 @@ void DescriptionReader::require_activations() const {
     fail("{}: the head's activation must be its name", to_.head_activation.where);
 }
 
-/// Norms that the block has a place for.
+/// Throws Error for norms that the block has no place for.
 void DescriptionReader::require_norms() {
   const auto refuse = [&](const char* key, const char* why) {
     if (const DescribedNorm* norm = to_.norm(key)) fail("{}: {}", norm->where, why);
   };
-  // One norm of both; that there is none before the feed-forward is said by null, or kind none.
+  // One norm serves both, unless mlp.norm is null or of kind none.
   const DescribedNorm* const norm = to_.norm("norm");
   if (to_.block == BlockShape::parallel && norm && !tree_.find("tensors")->find("mlp.norm"))
     to_.norms.emplace("mlp.norm", *norm);

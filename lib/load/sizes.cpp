@@ -1,4 +1,4 @@
-#include <mha/load/learned_sizes.hpp>
+#include <mha/load/sizes.hpp>
 #include <mha/naming/tensor_names.hpp>
 
 #include <fmt/ranges.h>
@@ -9,17 +9,17 @@ namespace mha {
 
 namespace {
 
-class Sizes {
+class SizeFinder {
 public:
-  Sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
-        std::vector<Note>& notes)
+  SizeFinder(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
+             std::vector<Note>& notes)
       : sizes_(parts, given, settings), notes_(notes) {}
 
   HeadCounts heads() {
     sizes_.learn_heads();
     if (!H.known && needs_heads()) {
       if (is_input_alone())
-        fail("{}: there is an input and nothing to make queries, keys and values of it: add W_q, "
+        fail("{}: there is an input, but nothing that makes queries, keys and values: add W_q, "
              "W_k, "
              "W_v and W_o, (columns of X) × (columns of all heads), and num_heads; or give Q, K "
              "and V "
@@ -28,15 +28,15 @@ public:
       if (!are_not_projected())
         fail("{}: the number of heads is not known; give {}", where(), choices_of_heads());
       H.learn(1, "one head");
-      std::vector<std::string_view> there;
+      std::vector<std::string_view> packed;
       for (const std::string_view name : {"Q", "K", "V"})
-        if (part(name)) there.push_back(name);
-      const std::string last(there.back());
-      there.pop_back();
+        if (part(name)) packed.push_back(name);
+      const std::string last(packed.back());
+      packed.pop_back();
       notes_.push_back(message(
-          "{}{} taken as one head: nothing says how {} columns are split; <num_heads> splits them",
-          there.empty() ? "" : fmt::format("{} and ", fmt::join(there, ", ")),
-          there.empty() ? last + " is" : last + " are", there.empty() ? "its" : "their"));
+          "{}{} taken as one head: no number of heads is given; <num_heads> splits {} columns",
+          packed.empty() ? "" : fmt::format("{} and ", fmt::join(packed, ", ")),
+          packed.empty() ? last + " is" : last + " are", packed.empty() ? "its" : "their"));
     }
     return {H.value, H_kv.value};
   }
@@ -55,7 +55,7 @@ public:
 
 private:
   const NamedTensor* part(std::string_view name) const { return sizes_.part(name); }
-  /// What is projected: x that is given, or X.
+  /// The input of the projections: x if it is given, else X.
   const NamedTensor* input() const {
     const auto x = given_.find(Stage::x);
     return part(x == given_.end() ? "X" : x->second);
@@ -65,14 +65,14 @@ private:
     const std::string& source = parts_.begin()->second.source;
     return source.substr(0, source.find(": "));
   }
-  /// What a first file may hold: an input, and neither weights nor stages.
+  /// Whether there is an input and neither weights nor stages, as in a beginner's first file.
   bool is_input_alone() const {
     return given_.empty() && std::all_of(parts_.begin(), parts_.end(), [](const auto& entry) {
              const TensorInfo* const info = find_tensor_name(entry.first);
              return info && info->role != TensorRole::weight && info->role != TensorRole::packed;
            });
   }
-  /// Queries, keys and values by themselves, as a beginner's first file has them.
+  /// Whether there are Q, K and V by themselves, as in a beginner's first file.
   bool are_not_projected() const {
     return part("Q") && std::none_of(parts_.begin(), parts_.end(), [](const auto& entry) {
              return entry.first.starts_with("X") || entry.first.starts_with("W_") ||
@@ -86,16 +86,16 @@ private:
     for (const char* candidate : {"W_q", "Q", "X"})
       if (const NamedTensor* p = part(candidate); !of && p && p->tensor.rank() >= 1)
         of = p, name = candidate;
-    const Message one = message("<num_heads> 1 for a single head");
-    if (!of || of->tensor.shape().back() < 2) return one;
+    const Message single = message("<num_heads> 1 for a single head");
+    if (!of || of->tensor.shape().back() < 2) return single;
     const std::size_t columns = of->tensor.shape().back();
     std::string list;
     std::size_t listed = 0;
     for (std::size_t n = 2; n <= columns && listed < 8; ++n)
       if (columns % n == 0) list += fmt::format("{}{}", listed++ > 0 ? ", " : "", n);
-    return message("{}, or {}: what {} columns of {} split into", one, list, columns, name);
+    return message("{}, or {}: what {} columns of {} split into", single, list, columns, name);
   }
-  /// Only the merge of the heads can do without their number.
+  /// Whether the number of heads is needed: all steps but the merge of the heads need it.
   bool needs_heads() const {
     const bool merged = part("concat") || part("output") || part("residual");
     return (part("X") && !merged) ||
@@ -116,7 +116,7 @@ private:
     Size in_k{"columns"}, in_v{"columns"};
     if (const NamedTensor* p = part("X_kv")) {
       if (const NamedTensor* other = part("X_k") ? part("X_k") : part("X_v"))
-        fail("{} and {} are both given: X_kv stands for X_k and X_v", p->source, other->source);
+        fail("{} and {} are both given: X_kv is both X_k and X_v", p->source, other->source);
       sizes_.learn_axes(*p, {&S, &in_k}, "S, d_in");
       source_k_ = source_v_ = p;
     }
@@ -126,11 +126,11 @@ private:
       sizes_.learn_axes(*p, {&S, &in_v}, "S, d_in"), source_v_ = p;
   }
 
-  /// What W multiplies in latent attention, or nothing.
+  /// The tensor that W multiplies in latent attention, or nullptr.
   const NamedTensor* compressed(std::string_view W) const {
     return part(W == "W_q" ? "W_q_a" : "W_c_kv");
   }
-  /// The widths of latent attention's compressed rows.
+  /// Learns the widths of latent attention's compressed rows.
   void learn_latent() {
     for (const auto& [name, width] :
          {std::pair("W_q_a", &r_q), {"W_c_kv", &r_kv}, {"W_k_pe", &d_pe}}) {
@@ -191,19 +191,20 @@ private:
          counted(S.value, "keys"), what, part("X")->source, counted(T.value, "tokens"),
          what == "keys" ? "k" : "v");
   }
-  /// Whether a stage from `first` on is given. row_max alone is no start.
+  /// Whether a stage from `first` on is given. The computation cannot start from row_max alone.
   bool given_after(Stage first) const {
     return std::any_of(given_.begin(), given_.end(), [&](const auto& entry) {
       return entry.first >= first && entry.first != Stage::row_max;
     });
   }
 
-  /// Columns that come out of a projection, its input's if there is none; checks its rows.
+  /// The columns of a projection's output, or its input's if there is none; checks its rows. `from`
+  /// gets the tensor that they are from.
   std::optional<std::size_t> projected(const char* W, const NamedTensor* source,
-                                       const NamedTensor** says) {
+                                       const NamedTensor** from) {
     const NamedTensor* p = part(W);
     if (compressed(W)) source = compressed(W);
-    *says = p ? p : source;
+    *from = p ? p : source;
     const NamedTensor* multiplied = source == part("X") ? input() : source;
     if (!p) return source ? std::optional(source->tensor.shape().back()) : std::nullopt;
     const Shape& shape = p->tensor.shape();
@@ -220,98 +221,98 @@ private:
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];
   }
 
-  /// The width of one of `heads` in `columns` is d, or throws with how it came out. `W`: the
-  /// projection; one that is absent is the identity, and its input to blame for what it is taken
-  /// as.
-  void learn_width(Size& d, std::size_t columns, const Size& heads, const NamedTensor& says,
+  /// Learns d, the width of one of `heads` in `columns`, or throws Error with the calculation. `W`
+  /// is the projection; where it is absent, its input is split and the message names both.
+  void learn_width(Size& d, std::size_t columns, const Size& heads, const NamedTensor& from,
                    const char* W = nullptr) {
-    const std::size_t width = split(columns, heads, says);
+    const std::size_t width = split(columns, heads, from);
     if (d.known && d.value != width) {
-      if (W && !part(W) && is_input(says))
+      if (W && !part(W) && is_input(from))
         fail(
             "{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in "
             "{}; give {}",
-            says.source, to_string(says.tensor.shape()), W, width, d.value, d.source, W);
+            from.source, to_string(from.tensor.shape()), W, width, d.value, d.source, W);
       fail(
           "{} is {}: {} in {} are {} each, but {} expected, as in {}; give <num_{}heads> or fix {}",
-          says.source, to_string(says.tensor.shape()), counted(columns, "columns"),
+          from.source, to_string(from.tensor.shape()), counted(columns, "columns"),
           counted(heads.value, heads.meaning), width, counted(d.value, d.meaning), d.source,
-          &heads == &H_kv ? "kv_" : "", name_in(says.source));
+          &heads == &H_kv ? "kv_" : "", name_in(from.source));
     }
-    d.learn(width, says.source);
+    d.learn(width, from.source);
   }
 
   /// "W_k" of "weights.npz: W_k".
   static std::string name_in(const std::string& source) {
     const std::size_t colon = source.rfind(": ");
     const std::string name = source.substr(colon == std::string::npos ? 0 : colon + 2);
-    return name.substr(0, name.find(", ")); // without what was made of it
+    return name.substr(0, name.find(", ")); // without the conversion
   }
 
-  /// Splits `columns` into `heads`, or throws.
-  std::size_t split(std::size_t columns, const Size& heads, const NamedTensor& says) {
+  /// Splits `columns` into `heads`, or throws Error.
+  std::size_t split(std::size_t columns, const Size& heads, const NamedTensor& from) {
     if (heads.value == 0 || columns % heads.value != 0)
-      fail("{} is {}: {} do not split into {}; give <num_{}heads> or fix {}", says.source,
-           to_string(says.tensor.shape()), counted(columns, "columns"),
-           counted(heads.value, heads.meaning), &heads == &H_kv ? "kv_" : "", name_in(says.source));
+      fail("{} is {}: {} do not split into {}; give <num_{}heads> or fix {}", from.source,
+           to_string(from.tensor.shape()), counted(columns, "columns"),
+           counted(heads.value, heads.meaning), &heads == &H_kv ? "kv_" : "", name_in(from.source));
     return columns / heads.value;
   }
 
   /// Whether a width comes from an input itself.
-  bool is_input(const NamedTensor& says) const {
-    return &says == part("X") || &says == source_k_ || &says == source_v_;
+  bool is_input(const NamedTensor& from) const {
+    return &from == part("X") || &from == source_k_ || &from == source_v_;
   }
 
   void learn_widths() {
-    if (!H.known) return; // concat, output alone
-    // With a T × S stage given, queries and keys are not needed, and X need not split into them.
+    if (!H.known) return; // only concat or output is given
+    // With a given T × S stage, queries and keys are not needed and X need not split into them.
     const bool late = given_after(Stage::scores);
     const auto usable = [&](const char* W, std::size_t columns, const Size& heads) {
       return part(W) || !late || (heads.value > 0 && columns % heads.value == 0);
     };
-    // Nor need X have as many tokens as there are keys.
+    // X need not have as many tokens as there are keys either.
     const auto from_others = [&](const NamedTensor* source) {
       return !source && S.known && T.known && S.value != T.value;
     };
-    const NamedTensor* says = nullptr;
+    const NamedTensor* from = nullptr;
     const NamedTensor* packed_q =
         given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
     if (packed_q)
       learn_width(d_k, width_q.value, H, *packed_q);
-    else if (const auto columns = projected("W_q", part("X"), &says);
+    else if (const auto columns = projected("W_q", part("X"), &from);
              columns && !given_.count(Stage::q) && usable("W_q", *columns, H))
-      learn_width(d_k, *columns, H, *says, "W_q");
+      learn_width(d_k, *columns, H, *from, "W_q");
 
     const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W,
                           const NamedTensor* source, Size& d) {
       std::size_t columns = 0;
       if (given_.count(stage)) {
         if (given_.at(stage) != packed) return; // per head: learned already
-        says = part(packed), columns = width.value;
+        from = part(packed), columns = width.value;
       } else {
-        const auto found = projected(W, source ? source : part("X"), &says);
+        const auto found = projected(W, source ? source : part("X"), &from);
         if (!found || !usable(W, *found, H_kv.known ? H_kv : H) || from_others(source)) return;
         columns = *found;
       }
-      if (!H_kv.known) infer_kv_heads(columns, *says);
-      learn_width(d, columns, H_kv, *says, given_.count(stage) ? nullptr : W);
+      if (!H_kv.known) infer_kv_heads(columns, *from);
+      learn_width(d, columns, H_kv, *from, given_.count(stage) ? nullptr : W);
     };
     keys(Stage::k, "K", width_k, "W_k", source_k_, d_k);
     keys(Stage::v, "V", width_v, "W_v", source_v_, d_v);
     if (!H_kv.known) H_kv.learn(H.value, H.source);
   }
 
-  /// Without a setting: the keys' columns over the queries' width of a head, where that divides.
-  void infer_kv_heads(std::size_t columns, const NamedTensor& says) {
+  /// Without a setting: the keys' columns divided by the width of a query head, where that is
+  /// whole.
+  void infer_kv_heads(std::size_t columns, const NamedTensor& from) {
     const std::size_t n =
         d_k.known && d_k.value > 0 && columns % d_k.value == 0 ? columns / d_k.value : H.value;
     if (n == 0 || n == H.value || H.value % n != 0) {
       H_kv.learn(H.value, H.source);
       return;
     }
-    H_kv.learn(n, says.source);
+    H_kv.learn(n, from.source);
     notes_.push_back(
-        fmt::format("num_kv_heads {} is taken from the {} columns of {}", n, columns, says.source));
+        fmt::format("num_kv_heads {} is taken from the {} columns of {}", n, columns, from.source));
   }
 
   void learn_output() {
@@ -373,12 +374,12 @@ bool is_packed(const std::string& name) {
 
 HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
                       std::vector<Note>& notes) {
-  return Sizes(parts, given, settings, notes).heads();
+  return SizeFinder(parts, given, settings, notes).heads();
 }
 
 Dims find_sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
                 HeadCounts heads, std::vector<Note>& notes) {
-  return Sizes(parts, given, settings, notes).find(heads);
+  return SizeFinder(parts, given, settings, notes).find(heads);
 }
 
 } // namespace mha

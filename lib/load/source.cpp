@@ -51,7 +51,7 @@ Shape parse_shape(const std::string& text, std::string_view list) {
     std::string_view rest = list;
     const auto length = take_number<std::size_t>(rest);
     if (!length || (!rest.empty() && (rest[0] != ',' || rest.size() == 1)))
-      fail("{}: '[{}]' is no shape; expected whole numbers, as in [2,512,12,64]", shown(text),
+      fail("{}: '[{}]' is not a shape; expected whole numbers, as in [2,512,12,64]", shown(text),
            shown(list));
     shape.push_back(*length);
     list = rest.empty() ? rest : rest.substr(1);
@@ -61,7 +61,7 @@ Shape parse_shape(const std::string& text, std::string_view list) {
   return shape;
 }
 
-/// Takes "@BTHD" off the end. What follows an '@' inside a path has a slash or a dot in it.
+/// Takes "@BTHD" off the end. An '@' within a path is followed by a slash or a dot at some point.
 std::string take_axes(const std::string& text, std::string& rest) {
   const std::size_t at = rest.find_last_of('@');
   if (at == std::string::npos || exists(rest)) return "";
@@ -80,7 +80,7 @@ std::string take_axes(const std::string& text, std::string& rest) {
   return axes;
 }
 
-/// What follows FILE: in a binding: TENSOR, TENSOR:bf16, bf16, DTYPE[SHAPE].
+/// Parses the text after "FILE:" in a binding: TENSOR, TENSOR:bf16, bf16, DTYPE[SHAPE].
 void parse_choice(Source& source, std::string choice) {
   if (choice.empty()) fail("{}: nothing after ':'", shown(source.text));
   const std::size_t bracket = choice.find('[');
@@ -127,7 +127,7 @@ std::string filled(const std::string& text, std::string_view layer) {
 Source parse_source(const std::string& text) {
   Source source;
   source.text = source.path = text;
-  if (text.empty()) fail("an empty word is no source");
+  if (text.empty()) fail("an empty word is not a source");
   if (exists(text)) return source;
 
   const std::size_t equals = text.find('=');
@@ -143,7 +143,7 @@ Source parse_source(const std::string& text) {
   source.axes = take_axes(text, rest);
   if (rest.empty()) fail("{}: no file after '='", shown(text));
 
-  // The longest part before a ':' that exists is the file; where none does, the shortest.
+  // The file is the longest part before a ':' that exists; else the shortest.
   std::size_t split = rest.size();
   while (!exists(rest.substr(0, split))) {
     const std::size_t colon = split == 0 ? std::string::npos : rest.find_last_of(':', split - 1);
@@ -166,7 +166,7 @@ bool mentions_layer(const Source& source) {
 
 Source with_layer(const Source& source, std::string_view layer) {
   Source result = source;
-  // A layer's name comes from a file: in a path it leads nowhere.
+  // A layer's name comes from a file, so that it must not lead anywhere else as part of a path.
   if (source.path.find(layer_word) != std::string::npos)
     result.path = filled(source.path, path_component(layer.empty() ? "0" : layer));
   result.tensor = filled(source.tensor, layer);
@@ -211,7 +211,7 @@ Entry bound_entry(const Source& source, LastOpened& opened) {
     names.push_back(contents.tensors[i].name);
   if (!entry && names.empty()) fail("{}: no tensor in it", where);
   if (!entry && source.tensor.empty())
-    fail("{}: which of its tensors is {}? say {}={}:TENSOR, one of {}", where, shown(source.name),
+    fail("{}: which of its tensors is {}? write {}={}:TENSOR, one of {}", where, shown(source.name),
          shown(source.name), shown(source.path), listed(names));
   if (!entry)
     fail("{}: no tensor '{}'{} (there: {})", where, shown(source.tensor),
@@ -241,13 +241,13 @@ std::vector<std::string> read_labels(const Source& source) {
 }
 
 LabelLists read_label_lists(const Source& source) {
-  // A file of an unknown kind is text, one label a line; so is .txt whatever it starts with.
+  // A file of unknown kind is text with one label a line; so is .txt, whatever it starts with.
   const std::string extension = extension_of(source.path);
   const bool listing = extension == ".txt" || extension == ".tokens";
   if (listing || (extension.empty() && source.path != "-" && !is_container(source.path))) {
     const Bytes bytes = read_bytes(source.path, text_limit);
     const std::size_t bad = invalid_utf8(bytes.text());
-    if (bad != std::string::npos) fail("{}: byte {} is no UTF-8", shown(bytes.name), bad);
+    if (bad != std::string::npos) fail("{}: byte {} is not UTF-8", shown(bytes.name), bad);
     std::vector<std::string> lines;
     for (std::string_view rest = bytes.text(); !rest.empty();) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -268,7 +268,7 @@ LabelLists read_label_lists(const Source& source) {
   for (const auto& [name, lists] : contents.item_labels)
     if (name == wanted || (source.tensor.empty() && contents.item_labels.size() == 1))
       return {{}, lists};
-  // Token numbers are labels too.
+  // Token numbers are also labels.
   const Entry* entry = contents.find(wanted);
   if (!entry && source.tensor.empty() && contents.tensors.size() == 1 && contents.labels.empty())
     entry = &contents.tensors[0];

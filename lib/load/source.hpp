@@ -9,7 +9,7 @@
 
 namespace mha::io {
 
-/// What one SOURCE says. `name` is empty for a plain file.
+/// One parsed SOURCE. `name` is empty for a plain file.
 struct Source {
   std::string text;   ///< as typed
   std::string name;   ///< "X" of X=hidden.npz:layers.0
@@ -19,7 +19,7 @@ struct Source {
       raw_dtype; ///< of FILE:DTYPE[SHAPE], or of FILE:bf16 on an .npy of 2-byte void
   std::optional<Shape> raw_shape; ///< of FILE:DTYPE[SHAPE]
   std::string axes;               ///< "BTHD", or ""
-  Tensor memory; ///< instead of a file: a program's own tensor; `path` says what messages call it
+  Tensor memory; ///< a program's tensor instead of a file; `path` is its name in messages
 };
 
 /// Parses a SOURCE. A name has no slash, and the part before '=' must look like a name
@@ -36,7 +36,7 @@ bool mentions_layer(const Source& source);
 /// The file that was opened last.
 class LastOpened {
 public:
-  bool gguf_order = false; ///< as OpenOptions has it
+  bool gguf_order = false; ///< see OpenOptions
   /// `bfloat16`: 2-byte void elements of NumPy files are taken as bfloat16.
   const Contents& open(const std::string& path, bool bfloat16);
 
@@ -46,23 +46,21 @@ private:
   bool bfloat16_ = false;
 };
 
-/// The one tensor that a binding means: the named one, the only one of the file, or the one whose
-/// name is the binding's name; otherwise throws Error with the tensors that are there and "did you
-/// mean".
+/// The tensor that a binding means: the named one, the only one of the file, or the one with the
+/// binding's name; otherwise throws Error with the file's tensors and "did you mean".
 Entry bound_entry(const Source& source);
-/// The same, where many are asked for one after the other: a file is opened again only after
-/// another was.
+/// The same for many bindings one after the other: consecutive ones open a common file once.
 Entry bound_entry(const Source& source, LastOpened& opened);
 
-/// Labels: one list for every batch item, or one of each.
+/// Labels: one list for all batch items, or one for each.
 struct LabelLists {
   std::vector<std::string> one;
   std::vector<std::vector<std::string>> items;
 };
-/// The same, for labels (`tokens=tokens.json`): a list of text or of numbers, lines of a text file;
-/// a list of lists, or an array of two axes, is one of each batch item.
+/// The labels of a binding (`tokens=tokens.json`): a list of texts or numbers, or the lines of a
+/// text file; a list of lists, or an array of two axes, has one list for each batch item.
 LabelLists read_label_lists(const Source& source);
-/// One list; throws Error where there is one of each batch item.
+/// The only list; throws Error where there is one for each batch item.
 std::vector<std::string> read_labels(const Source& source);
 /// An array of token numbers as labels: of one axis, or of two, one row a batch item.
 LabelLists labels_of_numbers(const Tensor& numbers);

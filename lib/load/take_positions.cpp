@@ -1,4 +1,4 @@
-#include <mha/load/take_positions.hpp>
+#include <mha/load/assemble_steps.hpp>
 
 #include <mha/load/buckets.hpp>
 #include <mha/load/narrowing.hpp>
@@ -9,7 +9,7 @@ namespace mha {
 
 namespace {
 
-/// One position a token, or three of mrope: (T), (1, T), (3, T), (3, 1, T).
+/// Takes one position a token, or three for mrope: (T), (1, T), (3, T), (3, 1, T).
 void take_rotary_positions(const NamedTensor& part, Layer& layer) {
   const Dims& d = layer.dims;
   const Shape& shape = part.tensor.shape();
@@ -20,13 +20,13 @@ void take_rotary_positions(const NamedTensor& part, Layer& layer) {
          part.source, to_string(shape), counted(d.T, "queries"), counted(d.S, "keys"));
   const auto& [t, h, w] = layer.settings.mrope_section;
   if (three && d.T != 1 && t + h + w == 0)
-    fail("{} is {}: three rows of positions, but nothing says which pairs turn by which; give "
+    fail("{} is {}: three rows of positions, but not which pairs turn by which; give "
          "<mrope_section> T,H,W (16,24,24 in Qwen2-VL), or one row",
          part.source, to_string(shape));
   layer.positions = convert(part.tensor, DType::f64).reshaped(three ? Shape{3, d.T} : Shape{d.T});
 }
 
-/// T5's: a bias for every bucket of distances.
+/// Takes T5's bias for every bucket of distances.
 void take_relative_bias(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) {
   const Settings& s = layer.settings;
   const Shape shape = part.tensor.shape();
@@ -44,7 +44,7 @@ void take_relative_bias(const NamedTensor& part, Layer& layer, std::vector<Note>
     layer.relative_buckets.push_back(relative_bucket(distance, buckets, s.relative_max_distance));
 }
 
-/// A vector for every distance from −(M − 1) to M − 1.
+/// Takes a vector for every distance from −(M − 1) to M − 1.
 void take_relative_key(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) {
   const Dims& d = layer.dims;
   const Shape& shape = part.tensor.shape();

@@ -1,5 +1,5 @@
-// The settings of a layer: what the files say, then what the options say; and what they decide of
-// its input's norm.
+// Applies the settings of a layer: those in files, then options; and the norm of its input, which
+// they decide.
 
 #include <mha/load/layer_source.hpp>
 
@@ -20,8 +20,8 @@ namespace mha {
 
 namespace {
 
-/// Objects in which people keep a layer's settings; what others hold ("norm.scale") is another
-/// thing's.
+/// Objects in which people keep a layer's settings; those in other objects ("norm.scale") belong to
+/// something else.
 constexpr std::string_view objects_of_settings[]{
     "args",           "attention", "attn",       "config",   "hparams",
     "layer",          "layers",    "meta",       "metadata", "mha",
@@ -32,14 +32,14 @@ bool holds_settings(std::string_view object) {
   return is_one_of(object, objects_of_settings) || is_number(object);
 }
 
-/// A value of a file, at the top or in an object of its own: "causal", "config.causal".
+/// A value in a file, at the top or in an object: "causal", "config.causal".
 struct FileSetting {
   const io::Contents& file;
   std::string_view name, value;
 
   bool nested() const { return name.find('.') != std::string_view::npos; }
   std::string_view last() const { return last_part(name); }
-  /// The setting that it is, by its name or another that means the same; "" = none.
+  /// The setting by its name or a synonym; "": it is not one.
   std::string setting() const {
     for (std::string_view at = name;;) {
       if (find_setting(at)) return std::string(at); // "rope.base" is one
@@ -51,13 +51,13 @@ struct FileSetting {
   }
 };
 
-/// "layers.3.causal" is layer 3's alone.
-bool is_of(const FileSetting& said, const std::string& id) {
-  const std::optional<std::size_t> number = naming::layer_number(said.name);
+/// Whether a value is for this layer: "layers.3.causal" is only for layer 3.
+bool is_of(const FileSetting& given, const std::string& id) {
+  const std::optional<std::size_t> number = naming::layer_number(given.name);
   return !number || id.empty() || *number == number_of(id);
 }
 
-/// What stands before the settings of the layers of an ONNX graph, which the file was converted
+/// The prefixes of settings that belong to the layers of the ONNX graph that the file was converted
 /// from: their family reads them.
 std::set<std::string_view> prefixes_of_graph(const io::Contents& file) {
   constexpr std::string_view mark = ".node";
@@ -68,36 +68,37 @@ std::set<std::string_view> prefixes_of_graph(const io::Contents& file) {
   return prefixes;
 }
 
-/// Says what became of a value that is no setting. A misspelt one at the top is an error; other
-/// objects and metadata may hold anything.
-void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& notes) {
-  const std::string& file = said.file.name;
-  const bool anything = said.nested() || said.file.format == "safetensors" ||
-                        said.file.format == "pytorch" || said.file.format == "torchscript";
-  if (const TensorInfo* tensor = find_tensor_name(said.name); tensor && !anything)
-    fail("{}: {} is a tensor ({}), not one value: {} is given", file, said.name,
-         shape_text(*tensor), io::shown(std::string(said.value)));
-  if (const std::string cure = about_setting(said.last()); !cure.empty()) {
-    if (!knows_heads) fail("{}: no setting is called '{}': {}", file, said.name, cure);
-    notes.emplace_back(fmt::format("{}: passed over, no setting: {}", file, said.name));
+/// Notes a value that is not a setting. A misspelt one at the top is an error; other objects and
+/// metadata may hold anything.
+void note_unused(const FileSetting& given, bool knows_heads, std::vector<Note>& notes) {
+  const std::string& file = given.file.name;
+  const bool anything = given.nested() || given.file.format == "safetensors" ||
+                        given.file.format == "pytorch" || given.file.format == "torchscript";
+  if (const TensorInfo* tensor = find_tensor_name(given.name); tensor && !anything)
+    fail("{}: {} is a tensor ({}), not one value: {} is given", file, given.name,
+         shape_text(*tensor), io::shown(std::string(given.value)));
+  if (const std::string cure = about_setting(given.last()); !cure.empty()) {
+    if (!knows_heads) fail("{}: no setting is called '{}': {}", file, given.name, cure);
+    notes.emplace_back(fmt::format("{}: skipped, not a setting: {}", file, given.name));
     return;
   }
-  const std::string meant = closest(said.last(), names_of_rows(settings_table()));
-  if (said.nested() && find_setting(said.last()))
-    notes.push_back(warning(fmt::format("{}: passed over, of another thing: {}; if it is the "
-                                        "layer's, it stands at the top or in an "
+  const std::string meant = closest(given.last(), names_of_rows(settings_table()));
+  if (given.nested() && find_setting(given.last()))
+    notes.push_back(warning(fmt::format("{}: skipped, as part of something else: {}; a layer's "
+                                        "settings are at the top or in an "
                                         "object called config",
-                                        file, io::shown(std::string(said.name)))));
+                                        file, io::shown(std::string(given.name)))));
   else if (!meant.empty() && anything)
-    notes.push_back(warning(message("{}: passed over, no setting: {}; is it '{}'?{}", file,
-                                    io::shown(std::string(said.name)), meant, names_hint)));
+    notes.push_back(warning(message("{}: skipped, not a setting: {}; is it '{}'?{}", file,
+                                    io::shown(std::string(given.name)), meant, names_hint)));
   else if (!meant.empty())
-    fail("{}: no setting is called '{}'; did you mean '{}'?{}", file, said.name, meant, names_hint);
-  else if (said.file.format != "safetensors")
-    notes.emplace_back(fmt::format("{}: passed over, no setting: {}", file, said.name));
+    fail("{}: no setting is called '{}'; did you mean '{}'?{}", file, given.name, meant,
+         names_hint);
+  else if (given.file.format != "safetensors")
+    notes.emplace_back(fmt::format("{}: skipped, not a setting: {}", file, given.name));
 }
 
-/// 1 + w, not in bfloat16, which has no 1 + 1/256.
+/// 1 + w in float64, because bfloat16 has no 1 + 1/256.
 Tensor one_plus(const Tensor& weight) {
   Tensor sum = copy_of(view_of(convert(weight, DType::f64)));
   for (double& w : sum.as_mutable<double>()) w += 1;
@@ -106,18 +107,18 @@ Tensor one_plus(const Tensor& weight) {
 
 } // namespace
 
-/// Whether the number of heads needs no width of one: a setting or a tensor per head says it.
-bool OpenedFiles::says_heads(const Settings& settings, const NamedTensors& parts) const {
+/// Whether a setting or a tensor per head gives the number of heads.
+bool OpenedFiles::gives_head_count(const Settings& settings, const NamedTensors& parts) const {
   const auto names_heads = [](std::string_view name) {
     const SettingInfo* info = find_setting(name);
     return (info && info->name == "num_heads") || same_setting(name) == "num_heads";
   };
-  const auto said = [&](const io::Contents& file) {
+  const auto gives_count = [&](const io::Contents& file) {
     return std::ranges::any_of(file.scalars, [&](const auto& entry) {
       return names_heads(FileSetting{file, entry.first, entry.second}.setting());
     });
   };
-  return settings.num_heads > 0 || std::ranges::any_of(contents, said) ||
+  return settings.num_heads > 0 || std::ranges::any_of(contents, gives_count) ||
          std::ranges::any_of(request.settings,
                              [&](const auto& entry) { return names_heads(entry.first); }) ||
          std::any_of(parts.begin(), parts.end(), [](const auto& part) {
@@ -127,11 +128,11 @@ bool OpenedFiles::says_heads(const Settings& settings, const NamedTensors& parts
          });
 }
 
-/// Files' settings, then options. A later one wins over an earlier one and over what the model's
-/// family says; where they differ, a note says so.
+/// Applies files' settings, then options. A later one wins over an earlier one and over the model's
+/// family, with a note where they differ.
 void LayerSource::add_settings(const std::string& id, Settings& settings, const NamedTensors& parts,
                                Identities& identities, std::vector<Note>& notes) const {
-  const bool knows_heads = says_heads(settings, parts);
+  const bool knows_heads = gives_head_count(settings, parts);
   const auto is_layer = [&](std::size_t number) {
     return listing.empty() || std::ranges::any_of(listing, [&](const LayerListing& layer) {
              return layer.id.empty() || number_of(layer.id) == number;
@@ -141,39 +142,41 @@ void LayerSource::add_settings(const std::string& id, Settings& settings, const 
                             const std::string& origin) {
     const SettingInfo* info = find_setting(name);
     const auto before = info ? settings.origins.find(info->name) : settings.origins.end();
-    const bool said = before != settings.origins.end();
-    const std::string old = said ? info->get(settings) : "", from = said ? before->second : "";
+    const bool was_set = before != settings.origins.end();
+    const std::string old = was_set ? info->get(settings) : "",
+                      from = was_set ? before->second : "";
     set(settings, name, value, origin);
-    if (!said || info->get(settings) == old) return;
+    if (!was_set || info->get(settings) == old) return;
     const std::string what = is_given(origin) ? origin : fmt::format("{}: {}", origin, info->name);
     notes.push_back(fmt::format("{} {} wins over {} ({})", what, info->get(settings), old, from));
   };
   for (const io::Contents& file : contents) {
-    // The one setting that may be a list of numbers.
+    // The only setting that may be a list of numbers.
     if (const io::Entry* entry = file.find("mrope_section"); entry && count_of(entry->shape) == 3) {
       const Tensor list = entry->read();
       overrule(entry->name,
                fmt::format("{},{},{}", value_at(list, 0), value_at(list, 1), value_at(list, 2)),
                file.name);
     }
-    // A checkpoint's config is its family's, and so is what a graph says of its layers.
+    // A family reads the config of a checkpoint and the values of a graph.
     if (file.format == "checkpoint" || file.format == "onnx") continue;
     const std::set<std::string_view> of_graph = prefixes_of_graph(file);
     for (const auto& [name, value] : file.scalars) {
-      const FileSetting said{file, name, value};
-      if (said.nested() && of_graph.contains(said.name.substr(0, said.name.rfind('.')))) continue;
+      const FileSetting given{file, name, value};
+      if (given.nested() && of_graph.contains(given.name.substr(0, given.name.rfind('.'))))
+        continue;
       if (const auto number = naming::layer_number(name); number && !is_layer(*number)) {
-        notes.push_back(warning(fmt::format("{}: {} is of layer {}, which there is not", file.name,
-                                            io::shown(name), *number)));
+        notes.push_back(warning(fmt::format("{}: {} is of layer {}, which does not exist",
+                                            file.name, io::shown(name), *number)));
         continue;
       }
-      if (!is_of(said, id)) continue;
-      if (const std::string projection = said_identity(name, value); !projection.empty())
+      if (!is_of(given, id)) continue;
+      if (const std::string projection = projection_as_identity(name, value); !projection.empty())
         identities.insert(projection);
-      else if (const std::string setting = said.setting(); !setting.empty())
+      else if (const std::string setting = given.setting(); !setting.empty())
         overrule(setting, value, file.name);
       else if (label_name(name).empty())
-        pass_over(said, knows_heads, notes);
+        note_unused(given, knows_heads, notes);
     }
   }
   for (const auto& [name, value] : request.settings) {
@@ -182,21 +185,21 @@ void LayerSource::add_settings(const std::string& id, Settings& settings, const 
   }
 }
 
-/// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model
-/// that normalises before attention gets a note.
+/// Turns input_norm = checkpoint into layer or rms with the layer's own weights. Without it, a
+/// model that normalises before attention gets a note.
 void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors& parts,
                            Settings& settings, LoadedLayer& to) const {
   const bool before = norm.kind != naming::NormKind::unknown && norm.kind != naming::NormKind::none;
   if (settings.input_norm != InputNorm::checkpoint) {
-    // Without its weights the file is a layer taken out of a model, and says nothing about X.
-    const bool there = norm.weight || !norm.needs_weight;
-    if (before && there && !settings.origins.count("input_norm") && parts.count("X"))
+    // Without the norm's weights the file is a layer taken out of a model, and X may be normalised.
+    const bool has_weight = norm.weight || !norm.needs_weight;
+    if (before && has_weight && !settings.origins.count("input_norm") && parts.count("X"))
       to.notes.push_back(warning(message(
           "X must be the normalised input (the output of {}), or give <input_norm> checkpoint",
           norm.module)));
     return;
   }
-  if (norm.kind == naming::NormKind::unknown) return; // refused where the layer is assembled
+  if (norm.kind == naming::NormKind::unknown) return; // assembling the layer throws
   const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
   if (!before) {
     set(settings, "input_norm", "none", origin);
@@ -215,7 +218,7 @@ void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors&
          "rms",
          norm.file, norm.module);
   const auto take = [&](const char* name, const std::optional<io::Entry>& entry) {
-    if (!entry || parts.count(name)) return; // one that was given wins
+    if (!entry || parts.count(name)) return; // a given one wins
     Tensor tensor = entry->read();
     if (norm.one_plus && &entry == &norm.weight) tensor = one_plus(tensor);
     parts[name] = {std::move(tensor), fmt::format("{}: {}", norm.file, entry->name)};
@@ -223,15 +226,15 @@ void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors&
   take("norm.weight", norm.weight), take("norm.bias", norm.bias);
 }
 
-/// What is said to be the identity wins over files.
+/// A projection that is bound to the identity wins over files.
 void LayerSource::take_identities(const std::string& id, NamedTensors& parts,
                                   Identities& identities) const {
-  for (const io::Source& said : identity_bindings) {
-    if (request.for_texts && !binds(said, id)) continue;
-    const std::string name = said_identity(said);
+  for (const io::Source& binding : identity_bindings) {
+    if (request.for_texts && !binds(binding, id)) continue;
+    const std::string name = projection_as_identity(binding);
     if (const auto part = parts.find(name); part != parts.end()) {
       if (part->second.bound)
-        fail("{} is bound twice: {} and {}", name, part->second.source, said.text);
+        fail("{} is bound twice: {} and {}", name, part->second.source, binding.text);
       parts.erase(part);
     }
     identities.insert(name);
@@ -240,7 +243,8 @@ void LayerSource::take_identities(const std::string& id, NamedTensors& parts,
 
 namespace {
 
-/// "h.0.attn.weight": a file of such names holds several layers, whose others are nobody's here.
+/// Whether a name has a layer's number, "h.0.attn.weight": such a file has the weights of other
+/// layers.
 bool is_of_numbered_layer(std::string_view name) {
   const std::vector<std::string_view> parts = words_of<std::string_view>(name, ".");
   return parts.size() > 1 && std::ranges::any_of(parts, [](std::string_view part) {
@@ -251,8 +255,8 @@ bool is_of_numbered_layer(std::string_view name) {
 
 } // namespace
 
-/// The tensors beside a projection that is bound alone, without its file: what the layer lacks may
-/// be among them.
+/// The other tensors in the file of a projection that is bound by itself: one of them may be what
+/// the layer lacks.
 std::vector<UnknownTensor> OpenedFiles::tensors_beside_bindings(const std::string& id) const {
   std::map<std::string, std::vector<std::string>> bound; // names of tensors by their file
   std::vector<io::Source> files;

@@ -1,9 +1,8 @@
-// A whole model's layers: which of them a text is for, and what each gets.
+// A whole model's layers for texts: which of them are chosen, and their inputs.
 
 #include <mha/files/text.hpp>
 #include <mha/layer/stage_place.hpp>
 #include <mha/load/described.hpp>
-#include <mha/load/graph_model.hpp>
 #include <mha/load/known_models.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/load/leftovers.hpp>
@@ -33,7 +32,7 @@ std::string stream_name(std::string_view name) {
   return std::string(*stage == Stage::resid_pre ? "X" : name_of(*stage));
 }
 
-/// Bindings that a text does not go with: it makes X itself.
+/// Throws Error for a binding of an input, because the text makes X.
 void OpenedFiles::require_no_input() const {
   for (const io::Source& binding : bindings) {
     const std::string name = canonical_name(binding.name, false);
@@ -43,7 +42,7 @@ void OpenedFiles::require_no_input() const {
   }
 }
 
-/// A patch of a layer that there is not, or of none, would change nothing.
+/// Throws Error for a binding of a missing layer, which would change nothing.
 void FoundLayers::require_layers_of_bindings() const {
   const auto require_layer = [&](const io::Source& binding) {
     if (!label_name(binding.name).empty()) return;
@@ -90,9 +89,9 @@ Message FoundLayers::why_no_model() const {
           "one layer's tensors instead: <X=FILE> <W_q=FILE:TENSOR@OI> …, or describe the model by "
           "<naming> FILE.json<draft naming>",
           file.name, type->second);
-  constexpr std::size_t few = 8; // a layer's own tensors
+  constexpr std::size_t own_tensors = 8; // a layer's own tensors
   for (const io::Contents& file : contents)
-    if (file.tensors.size() > few)
+    if (file.tensors.size() > own_tensors)
       return message("{}: none of its layers has names that are known here; {}", file.name,
                      or_describe_it);
   return fmt::format("{}: no whole model; a text needs a checkpoint: a folder with config.json and "
@@ -100,8 +99,8 @@ Message FoundLayers::why_no_model() const {
                      contents.empty() ? "these tensors" : contents.front().name);
 }
 
-/// Throws Error where nothing but a checkpoint and its input is given, and its model_type is not
-/// covered, or it is an adapter alone.
+/// Throws Error where only a checkpoint and its input are given, and its model_type is not covered,
+/// or it is only an adapter.
 void FoundLayers::require_known_model() const {
   const auto is_input = [](const io::Source& binding) {
     return canonical_name(binding.name, false).starts_with("X");
@@ -114,8 +113,8 @@ void FoundLayers::require_known_model() const {
       fail("{}", why_no_model());
 }
 
-/// Throws Error where an input alone was found beside weights of numbered layers: none of them has
-/// names that are known, and attention of the input itself is not what anyone wants.
+/// Throws Error where only an input was found beside weights of numbered layers with unknown names:
+/// attention over the input itself cannot be meant.
 void OpenedFiles::require_known_layers() const {
   const auto is_weight = [](const io::Entry& entry) {
     return is_floating(entry.dtype) && (entry.shape.size() == 2 || entry.shape.size() == 3) &&
@@ -128,7 +127,7 @@ void OpenedFiles::require_known_layers() const {
       fail(
           "{}: none of its layers has names that are known here (the first weight is {}); bind one "
           "layer's tensors instead: <X=FILE> <W_q=FILE:TENSOR@OI> …, or describe the model by "
-          "<naming> FILE.json<draft naming>; W_q=identity says that X is meant as it is",
+          "<naming> FILE.json<draft naming>; W_q=identity takes X itself as the queries",
           file.name, io::shown(first->name));
 }
 
@@ -143,11 +142,11 @@ void FoundLayers::open_model() {
   std::error_code ignored;
   if (checkpoint->format == "safetensors" && request.config.empty() &&
       std::filesystem::exists(folder / "config.json", ignored))
-    fail("{}: one file of a checkpoint, whose config.json lies beside it; give the folder: {}",
+    fail("{}: one file of a checkpoint, whose config.json is beside it; give the folder: {}",
          checkpoint->name, folder.empty() ? "." : folder.string());
   for (const naming::Found& layer : found)
     if (layer.group.contents != &*checkpoint)
-      fail("{} and {}: two checkpoints, and a text is for one; leave one out<or diff>",
+      fail("{} and {}: two checkpoints, but a text needs one; leave one out<or diff>",
            checkpoint->name, layer.group.contents->name);
   whole = std::make_shared<const WholeModel>(recognised);
   std::vector<const naming::Found*> layers;
@@ -160,7 +159,7 @@ void FoundLayers::open_model() {
   require_layers_of_bindings();
 }
 
-/// What the model leaves over, and options of the run.
+/// Notes the model's leftovers and options of the run.
 void FoundLayers::note_model(const std::vector<const naming::Found*>& layers) {
   notes_of_model = require_naming_fits(*layers[0]);
   const GraphNames* names = names_of(found[0]);
@@ -174,8 +173,8 @@ void FoundLayers::note_model(const std::vector<const naming::Found*>& layers) {
         message("{}: for every layer of the model, those before a chosen one too", given));
 }
 
-/// The layers that a stage's name says: "layers.2.q", "layers.-1.q", "layers.0-2.q", or another
-/// tool's.
+/// The layers in a stage's name: "layers.2.q", "layers.-1.q", "layers.0-2.q", or another tool's
+/// form.
 PlaceLayers layers_of_stage(const std::string& name, std::size_t count) {
   PlaceLayers named = layers_of_place(name, name);
   named.count_from_first(count, name);
@@ -184,7 +183,7 @@ PlaceLayers layers_of_stage(const std::string& name, std::size_t count) {
   return named;
 }
 
-/// "layers.2.resid_pre" among the stages asked for chooses layer 2, where --layer does not.
+/// "layers.2.resid_pre" among the stages asked for chooses layer 2 without --layer.
 void FoundLayers::choose_named_layers() {
   std::size_t count = 0;
   for (const LayerListing& layer : listing)
@@ -211,7 +210,7 @@ void FoundLayers::choose_named_layers() {
   if (all) chosen = std::move(*all);
 }
 
-/// The model's own stages are a "layer" without an id, behind the others.
+/// Adds the model's own stages as a "layer" without an id, after the others.
 void FoundLayers::choose_ends() {
   choose_named_layers();
   bool of_layers = false, of_model = false;
@@ -227,11 +226,11 @@ void FoundLayers::choose_ends() {
   for (const auto* list : {&bindings, &identity_bindings})
     for (const io::Source& binding : *list)
       if (label_name(binding.name).empty() && !naming::layer_number(binding.name))
-        fail("{}: of which layer? Say <layers.N.{}=…>, or choose one with <layer>", binding.text,
+        fail("{}: of which layer? Write <layers.N.{}=…>, or choose one with <layer>", binding.text,
              binding.name);
 }
 
-/// Whether a binding is of this layer: it says its number, or there is but one chosen.
+/// Whether a binding is for this layer: by its number, or because only this one is chosen.
 bool FoundLayers::binds(const io::Source& binding, const std::string& id) const {
   if (!label_name(binding.name).empty()) return true;
   if (const std::optional<std::size_t> number = naming::layer_number(binding.name))
@@ -288,7 +287,7 @@ LoadedLayer Sources::load_ends(const LayerInput& input,
   LoadedLayer loaded;
   loaded.naming = state_->found[0].family->title;
   loaded.X_of_text = true;
-  if (state_->chosen.size() == 1) loaded.notes = input.notes; // else the layers say them
+  if (state_->chosen.size() == 1) loaded.notes = input.notes; // else the layers have them
   Layer& layer = loaded.layer;
   layer = layer_of_ends(input, std::move(ends));
   const Dims& dims = layer.dims;

@@ -23,7 +23,7 @@ bool is_per_head(const std::string& name) {
   return stage && info_of(*stage).kind == Kind::token && info_of(*stage).letters.size() == 3;
 }
 
-/// Those before the scores: what the heads give follows from them.
+/// Stages per head before the scores; the order of head_out follows from theirs.
 bool is_projected(const std::string& name) {
   return is_per_head(name) && *find_stage(name) < Stage::scores;
 }
@@ -41,14 +41,14 @@ std::array<std::size_t, 3> axes_of_heads(const NamedTensor& part, bool tokens_fi
 }
 
 /// The sizes under one order of the axes, and which tensors contradict them.
-class Sizes {
+class OrderSizes {
 public:
-  Sizes(const NamedTensors& parts, const Settings& settings, bool tokens_first)
+  OrderSizes(const NamedTensors& parts, const Settings& settings, bool tokens_first)
       : tokens_first_(tokens_first) {
     for (const auto& [name, part] : parts)
       if (is_projected(name) && has_batch_or_none(part)) learn_projected(name, part);
-    if (settings.num_heads > 0) say(Dim::H, settings.num_heads, "num_heads");
-    if (settings.num_kv_heads > 0) say(Dim::H_kv, settings.num_kv_heads, "num_kv_heads");
+    if (settings.num_heads > 0) learn(Dim::H, settings.num_heads, "num_heads");
+    if (settings.num_kv_heads > 0) learn(Dim::H_kv, settings.num_kv_heads, "num_kv_heads");
     const std::size_t H = of(Dim::H), H_kv = of(Dim::H_kv);
     if (H > 0 && H_kv > 0 && H % H_kv != 0)
       against_.push_back(fmt::format("{} heads on {} key/value heads", H, H_kv));
@@ -61,7 +61,7 @@ public:
     return at == known_.end() ? 0 : at->second;
   }
   const std::vector<std::string>& against() const { return against_; }
-  /// Whether the heads alone speak against this order.
+  /// Whether only the numbers of heads contradict this order.
   bool only_heads_contradict() const {
     return against_.size() == 1 && of(Dim::H) > 0 && of(Dim::H_kv) > 0 &&
            of(Dim::H) % of(Dim::H_kv) != 0;
@@ -71,7 +71,7 @@ public:
 
 private:
   bool agrees(Dim letter, std::size_t n) const { return of(letter) == 0 || of(letter) == n; }
-  void say(Dim letter, std::size_t n, const std::string& source) {
+  void learn(Dim letter, std::size_t n, const std::string& source) {
     if (agrees(letter, n))
       known_.emplace(letter, n);
     else
@@ -80,15 +80,15 @@ private:
 
   void learn_projected(const std::string& name, const NamedTensor& part) {
     const std::vector<Dim>& letters = info_of(*find_stage(name)).letters;
-    const auto axes = axes_of_heads(part, tokens_first_ && !part.unsaid.empty());
-    if (letters[1] == Dim::S_all) { // past, extra and zero keys among them
-      say(letters[0], axes[0], part.source);
+    const auto axes = axes_of_heads(part, tokens_first_ && !part.bare_binding.empty());
+    if (letters[1] == Dim::S_all) { // includes past, extra and zero keys
+      learn(letters[0], axes[0], part.source);
       return;
     }
-    for (const std::size_t i : {0U, 1U}) say(letters[i], axes[i], part.source);
+    for (const std::size_t i : {0U, 1U}) learn(letters[i], axes[i], part.source);
   }
 
-  /// One number for any axis that a tensor has of these; 1 is broadcast.
+  /// Compares a map or mask with the known sizes; an axis of 1 may be broadcast.
   void learn_map(const NamedTensor& part, bool broadcasts) {
     const Shape& shape = part.tensor.shape();
     const std::size_t n = shape.size();
@@ -126,11 +126,12 @@ private:
         !(agrees(Dim::H, shape.end()[-2]) && agrees(Dim::T, shape.back())))
       against_.push_back(part.source);
     if (*stage == Stage::head_out && has_batch_or_none(part)) {
-      const auto lies = [&](bool tokens_first) {
+      const auto fits = [&](bool tokens_first) {
         const auto axes = axes_of_heads(part, tokens_first);
         return agrees(Dim::H, axes[0]) && agrees(Dim::T, axes[1]);
       };
-      if (!lies(false) && !(lies(true) && !part.unsaid.empty())) against_.push_back(part.source);
+      if (!fits(false) && !(fits(true) && !part.bare_binding.empty()))
+        against_.push_back(part.source);
     }
     if (info.kind == Kind::token && info.letters.size() == 2 && info.letters[0] == Dim::T &&
         (shape.size() == 2 || shape.size() == 3))
@@ -145,35 +146,35 @@ private:
 /// How the tensors are read, and why.
 struct TokenOrder {
   bool tokens_first = false;
-  std::vector<std::string> names{}; ///< the parts that it is about
-  std::string why{};                ///< what says tokens first; else ""
-  std::string doubt{};              ///< where heads first is read but looks odd: how it is read
+  std::vector<std::string> names{}; ///< the parts that are ordered
+  std::string why{};                ///< why tokens come first; else ""
+  std::string doubt{};              ///< the sizes where heads first is a doubtful reading
   std::vector<std::string> other{}; ///< bindings that read them in the other order
 };
 
 /// "q=good.pt:q@BTHD".
 std::string binding_of(const NamedTensor& part, bool tokens_first) {
   const std::string_view axes = tokens_first ? "BTHD" : "BHTD";
-  return fmt::format("{}@{}", part.unsaid, axes.substr(part.tensor.rank() == 4 ? 0 : 1));
+  return fmt::format("{}@{}", part.bare_binding, axes.substr(part.tensor.rank() == 4 ? 0 : 1));
 }
 
 TokenOrder token_order_of(const NamedTensors& parts, const Settings& settings) {
   TokenOrder order;
   if (settings.columns) return order;
   for (const auto& [name, part] : parts)
-    if (is_projected(name) && has_batch_or_none(part) && !part.unsaid.empty() &&
-        (part.bound || !parts.contains("X"))) // beside X they are results, computed again
+    if (is_projected(name) && has_batch_or_none(part) && !part.bare_binding.empty() &&
+        (part.bound || !parts.contains("X"))) // beside X they are results, which are recomputed
       order.names.push_back(name);
   if (order.names.empty()) return order;
   std::ranges::sort(order.names, {}, [](const std::string& name) { return *find_stage(name); });
-  const Sizes heads(parts, settings, false), tokens(parts, settings, true);
+  const OrderSizes heads(parts, settings, false), tokens(parts, settings, true);
   const bool either = heads.against().empty() && tokens.against().empty();
   const bool shares = tokens.is_self() && !heads.is_self() && heads.of(Dim::S) > 0 &&
                       tokens.of(Dim::H) != tokens.of(Dim::H_kv);
   const std::size_t H = heads.of(Dim::H) > 0 ? heads.of(Dim::H) : heads.of(Dim::H_kv),
                     T = heads.of(Dim::T) > 0 ? heads.of(Dim::T) : heads.of(Dim::S);
-  // Heads that do not divide may be a mistake of theirs: another order is not taken for it where it
-  // leaves one head.
+  // Numbers of heads that do not divide may be a mistake: another order that leaves one head is not
+  // the answer then.
   const bool may_be_heads =
       heads.only_heads_contradict() && !tokens.is_self() && tokens.of(Dim::H) == 1;
   if (tokens.against().empty() && !heads.against().empty() && !may_be_heads) {
@@ -203,13 +204,14 @@ void take_token_order(NamedTensors& parts, const TokenOrder& order) {
   };
   if (order.tokens_first)
     for (const std::string& name : order.names) turn(parts.at(name));
-  // What the heads give lies as their queries do, unless its shape says otherwise.
+  // head_out has the order of the queries, unless its shape contradicts that.
   const auto out = parts.find("head_out"), q = parts.find("q");
-  if (out == parts.end() || out->second.unsaid.empty() || !has_batch_or_none(out->second)) return;
+  if (out == parts.end() || out->second.bare_binding.empty() || !has_batch_or_none(out->second))
+    return;
   if (q == parts.end() || !has_batch_or_none(q->second)) return;
-  const auto own = axes_of_heads(q->second, false), theirs = axes_of_heads(out->second, false);
-  const bool as_table = theirs[0] == own[0] && theirs[1] == own[1],
-             turned = theirs[1] == own[0] && theirs[0] == own[1];
+  const auto own = axes_of_heads(q->second, false), given = axes_of_heads(out->second, false);
+  const bool as_table = given[0] == own[0] && given[1] == own[1],
+             turned = given[1] == own[0] && given[0] == own[1];
   if (turned && (!as_table || order.tokens_first)) turn(out->second);
 }
 
@@ -223,7 +225,8 @@ void name_head_outputs(NamedTensors& parts) {
   if (rank != 4 && !(rank == 3 && per_head)) return;
   NamedTensor part = std::move(output->second);
   parts.erase(output);
-  if (part.unsaid.starts_with("output=")) part.unsaid = "head_out" + part.unsaid.substr(6);
+  if (part.bare_binding.starts_with("output="))
+    part.bare_binding = "head_out" + part.bare_binding.substr(6);
   parts.emplace("head_out", std::move(part));
 }
 
@@ -238,13 +241,13 @@ std::vector<std::string> order_heads_and_tokens(NamedTensors& parts, const Setti
     notes.emplace_back(fmt::format("{} {} read tokens first, @BTHD: {}", names,
                                    order.names.size() == 1 ? "is" : "are", order.why));
   if (!order.doubt.empty())
-    notes.emplace_back(fmt::format("{} {} is read heads first: {}; if tokens come first, say so: "
+    notes.emplace_back(fmt::format("{} {} is read heads first: {}; if tokens come first, write "
                                    "{}",
                                    order.names[0],
                                    to_string(parts.at(order.names[0]).tensor.shape()), order.doubt,
                                    fmt::join(order.other, " ")));
   take_token_order(parts, order);
-  for (auto& [name, part] : parts) part.unsaid.clear(); // what is kept lies so
+  for (auto& [name, part] : parts) part.bare_binding.clear(); // kept tensors are ordered now
   return order.other;
 }
 

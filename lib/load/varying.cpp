@@ -1,4 +1,4 @@
-// One tensor for several layers: only where nothing says that layers have their own.
+// Refuses one tensor for several layers where layers have their own.
 
 #include <mha/load/layer_source.hpp>
 
@@ -13,7 +13,7 @@ namespace mha {
 
 namespace {
 
-/// What layers of one model share: masks, lengths, labels, positions, the encoder's output.
+/// Tensors that layers of one model share: masks, lengths, positions, the encoder's output.
 constexpr std::string_view shared_by_layers =
     "mask block_mask key_padding_mask attention_mask kv_lengths positions relative_bias bias X_kv";
 
@@ -34,7 +34,7 @@ Message FoundLayers::stack_of_maps() const {
   const auto hint = [](const std::string& name, const Shape& shape, const Message& typed) {
     const bool is_map = axes_of_name(name) == "BHTS" && find_stage(name) && !find_tensor_name(name);
     if (!is_map || shape.size() != 4 || shape[0] < 2) return Message();
-    return message("; if the first axis of {} {} is the layer, say {}", name, to_string(shape),
+    return message("; if the first axis of {} {} is the layer, write {}", name, to_string(shape),
                    typed);
   };
   for (const io::Source& binding : bindings)
@@ -60,7 +60,7 @@ Message FoundLayers::why_not_varying() const {
                                          chosen.size() > 2 ? "…, " : "", chosen.back());
   for (const io::Source& binding : bindings) {
     if (io::mentions_layer(binding) || !label_name(binding.name).empty()) continue;
-    if (binding.name.starts_with("layers.")) continue; // it says its layer
+    if (binding.name.starts_with("layers.")) continue; // it names its layer
     const std::string name = canonical_name(binding.name, false);
     if (!varies(name) || binding.axes.find('L') != std::string::npos) continue;
     if (!binding.raw_shape && layers_of(name, io::bound_entry(binding).shape, binding.axes) > 0)

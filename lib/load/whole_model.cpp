@@ -22,7 +22,7 @@ using naming::Found;
 using naming::Group;
 
 [[noreturn]] void fail_of_both(const std::vector<Found>& found) {
-  Message encoder; // which can be computed alone, where its family is read as a whole model
+  Message encoder; // may be computed alone where its family is read as a whole model
   for (const Found& layer : found)
     if (const std::size_t at = layer.group.prefix.find("encoder.");
         encoder.empty() && naming::has_whole_model(*layer.family) && at != std::string::npos)
@@ -32,7 +32,7 @@ using naming::Group;
        found[0].group.contents->name, encoder, or_describe_it);
 }
 
-/// The layers of the text model: one family, under one prefix, from 0 on.
+/// The layers of the text model: of one family, under one prefix, numbered from 0.
 std::vector<Found> stack_of(const std::vector<Found>& found) {
   std::vector<Found> stack;
   const auto is_any = [&](std::initializer_list<std::string_view> parts) {
@@ -72,12 +72,12 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
   return stack;
 }
 
-/// What a config that the description was not written for says about itself.
+/// Throws Error where the family does not cover the config's model_type as a whole model.
 void require_covered(const Found& layer) {
   const Group& group = layer.group;
   const std::optional<std::string> type = group.configured("model_type");
   const std::vector<std::string_view> covered = words_of(naming::whole_models_of(*layer.family));
-  if (!type || covered.empty() || !is_known_model(layer)) return; // which the user chose
+  if (!type || covered.empty() || !is_known_model(layer)) return; // the user chose it
   if (std::none_of(covered.begin(), covered.end(),
                    [&](std::string_view model) { return group.is_model({model}); }))
     fail("{}: model_type '{}' has {}'s names, but is not covered as a whole model yet; {}",
@@ -88,7 +88,7 @@ void require_covered(const Found& layer) {
 
 namespace {
 
-/// Throws Error for a layer of a user's file that is of a kind which is not computed.
+/// Throws Error for a layer in a user's file of a kind that is not computed.
 const std::vector<Found>& with_kinds_computed(const std::vector<Found>& found) {
   for (const Found& layer : found) {
     if (!layer.family->tree && !layer.group.description) continue;
@@ -103,20 +103,20 @@ const std::vector<Found>& with_kinds_computed(const std::vector<Found>& found) {
 WholeModel::WholeModel(const std::vector<Found>& found)
     : layers_(stack_of(with_kinds_computed(found))) {
   require_covered(layers_[0]);
-  said_ = naming::model_of(*layers_[0].family, layers_[0].group);
+  description_ = naming::model_of(*layers_[0].family, layers_[0].group);
   for (const Found& layer : layers_) ids_.push_back(layer.id);
   require_alike();
   read_ends();
   check_config();
 }
 
-/// A tensor that the other layers have and one has not is lost, not left out.
+/// Throws Error where a layer lacks a tensor that most layers have: it was lost.
 void WholeModel::require_alike() const {
-  if (!said_->is_family) return require_biases_alike();
+  if (!description_->is_family) return require_biases_alike();
   const io::Contents& file = *layers_[0].group.contents;
-  const std::string first = block_prefix(layers_[0].group, *said_); // "transformer.h.0."
+  const std::string first = block_prefix(layers_[0].group, *description_); // "transformer.h.0."
   const std::string stack = first.substr(0, first.rfind('.', first.size() - 2) + 1);
-  std::map<std::string, std::vector<bool>> layers_with; // by the name behind "h.N."
+  std::map<std::string, std::vector<bool>> layers_with; // by the name after "h.N."
   const bool counted_by_config = layers_[0].group.configured("num_hidden_layers").has_value();
   for (const io::Entry& entry : file.tensors) {
     if (first.empty() || !entry.name.starts_with(stack)) continue;
@@ -135,24 +135,24 @@ void WholeModel::require_alike() const {
   for (const auto& [name, with] : layers_with) {
     const auto count = static_cast<std::size_t>(std::ranges::count(with, true));
     if (count == layers_.size() || 2 * count < layers_.size()) continue;
-    if (is_one_of(name, said_->lacking)) continue;
+    if (is_one_of(name, description_->lacking)) continue;
     const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
     fail("{}: {}{}.{} is missing, which {} of the {} layers have; {}", file.name, stack, without,
          name, count, layers_.size(), give_X_instead);
   }
 }
 
-/// Every other tensor that a description names is there; a bias beside its weight need not be.
+/// Checks biases beside their weights, the only tensors that a user's description leaves optional.
 void WholeModel::require_biases_alike() const {
-  for (const auto& [key, tensor] : said_->tensors) {
+  for (const auto& [key, tensor] : description_->tensors) {
     if (!naming::is_of_layer(key) || !tensor.values.empty() || tensor.optional) continue;
     std::vector<bool> with;
     for (const Found& layer : layers_)
-      with.push_back(DescribedFile(*said_, layer.group).bias(tensor) != nullptr);
+      with.push_back(DescribedFile(*description_, layer.group).bias(tensor) != nullptr);
     const auto count = static_cast<std::size_t>(std::ranges::count(with, true));
     if (count == layers_.size() || 2 * count < layers_.size()) continue;
     const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
-    const DescribedFile lacks(*said_, layers_[without].group);
+    const DescribedFile lacks(*description_, layers_[without].group);
     fail("{}: {}: the bias of {} is missing, which {} of the {} layers have; {}", tensor.where,
          layers_[0].group.contents->name, lacks.whole_name(key, tensor.name), count, layers_.size(),
          give_X_instead);
@@ -161,14 +161,14 @@ void WholeModel::require_biases_alike() const {
 
 namespace {
 
-/// Whether a size's spelling is another family's: one beside it says what the tensors have. Those
-/// that Transformers knows in every family are none.
-bool is_left_over(const Group& group, std::string_view key, std::size_t there) {
+/// Whether a size has another family's key while another spelling has the actual size. Keys that
+/// Transformers has in every family always count.
+bool is_left_over(const Group& group, std::string_view key, std::size_t actual) {
   if (key == "hidden_size" || key == "num_hidden_layers" || key == "vocab_size" || !group.reads)
     return false;
   for (std::string_view other : naming::size_spellings(key)) {
     if (other == key || !group.says_value(other)) continue;
-    if (group.configured_number({other}) != static_cast<double>(there)) continue;
+    if (group.configured_number({other}) != static_cast<double>(actual)) continue;
     group.reads->overrule(key);
     return true;
   }
@@ -179,18 +179,19 @@ bool is_left_over(const Group& group, std::string_view key, std::size_t there) {
 
 void WholeModel::check_config() const {
   const Group& group = layers_[0].group;
-  if (group.description) return; // which says what its keys mean
-  const auto check = [&](std::initializer_list<std::string_view> keys, std::size_t there,
+  if (group.description) return; // it defines the meaning of its keys
+  const auto check = [&](std::initializer_list<std::string_view> keys, std::size_t actual,
                          std::string_view what) {
     for (std::string_view key : group.spellings(keys)) {
-      const std::optional<double> said = group.configured_number({key});
-      if (!said || *said == static_cast<double>(there) || !group.says_value(key)) continue;
-      if (is_left_over(group, key, there)) continue;
-      fail("{}: config.json says {} {}, but the tensors have {} {}", group.contents->name, key,
-           *said, there, what);
+      const std::optional<double> configured = group.configured_number({key});
+      if (!configured || *configured == static_cast<double>(actual) || !group.says_value(key))
+        continue;
+      if (is_left_over(group, key, actual)) continue;
+      fail("{}: config.json has {} {}, but the tensors have {} {}", group.contents->name, key,
+           *configured, actual, what);
     }
   };
-  // Of ALBERT, a layer is inner_group_num layers.
+  // ALBERT counts inner_group_num layers as one.
   std::size_t inner = 1;
   if (layers_[0].family->present)
     inner = group.configured_count({"inner_group_num"}, 1).value_or(inner);
@@ -198,11 +199,11 @@ void WholeModel::check_config() const {
   check({"embedding_size"}, embedding_.tokens.shape()[1], "numbers in a token's row");
   check({"hidden_size"}, width(), "numbers a token");
   check({"vocab_size"}, vocabulary(), "tokens");
-  group.configured("head_dim"); // each layer's are compared; another spelling's is left over
+  group.configured("head_dim"); // counts as read: check_layer compares it
   if (const auto first = block(0); first->mlp.present())
     check({"intermediate_size"}, first->mlp.in.out(), "numbers in the feed-forward");
   if (!embedding_.positions.empty())
-    // Beside n_positions nothing reads n_ctx.
+    // Nothing reads n_ctx where there is n_positions.
     check({"n_positions", "max_position_embeddings", "block_size",
            group.configured("n_positions") ? "n_positions" : "n_ctx"},
           embedding_.positions.shape()[0] -
@@ -210,9 +211,9 @@ void WholeModel::check_config() const {
           "positions");
   if (!embedding_.types.empty())
     check({"type_vocab_size"}, embedding_.types.shape()[0], "types of tokens");
-  if (said_->own_vocabulary && head_.present())
+  if (description_->own_vocabulary && head_.present())
     check({"d_vocab_out"}, head_.decoder.out(), "logits");
-  // An entry a layer, whether the family reads it or not: another length is another model's.
+  // layer_types has an entry a layer, even if the family does not read it.
   for (const auto& [key, value] : *group.config) {
     std::string_view own = key;
     for (std::string_view section : naming::text_sections)
@@ -235,49 +236,51 @@ void WholeModel::check_layer(const Layer& layer) const {
          layers_[0].group.contents->name, layer.dims.d_k, layer.dims.d_v);
   const Group& group = layers_[0].group;
   for (std::string_view key : group.spellings({"head_dim"})) {
-    const std::optional<double> said = group.configured_number({key});
-    if (said && layer.dims.d_k > 0 && *said != static_cast<double>(layer.dims.d_k) &&
+    const std::optional<double> configured = group.configured_number({key});
+    if (configured && layer.dims.d_k > 0 && *configured != static_cast<double>(layer.dims.d_k) &&
         group.says_value(key))
-      fail("{}: config.json says {} {}, but the tensors' heads are {} wide", group.contents->name,
-           key, *said, layer.dims.d_k);
+      fail("{}: config.json has {} {}, but the tensors' heads are {} wide", group.contents->name,
+           key, *configured, layer.dims.d_k);
   }
 }
 
 bool WholeModel::causal() const {
-  if (said_->is_family) return said_->predicts_next;
-  const auto causal = said_->settings.find("causal");
-  if (causal == said_->settings.end()) return false;
-  const std::optional<std::string> said = causal->second.value(layers_[0].group);
-  return said == "true" || said == "1";
+  if (description_->is_family) return description_->predicts_next;
+  const auto causal = description_->settings.find("causal");
+  if (causal == description_->settings.end()) return false;
+  const std::optional<std::string> value = causal->second.value(layers_[0].group);
+  return value == "true" || value == "1";
 }
 
 std::optional<std::size_t> WholeModel::trained_positions() const {
-  const auto said = layers_[0].group.configured_number({"max_position_embeddings", "n_ctx"});
+  const auto configured = layers_[0].group.configured_number({"max_position_embeddings", "n_ctx"});
   constexpr double most = 9007199254740992; // 2^53
-  if (!said || !(*said > 0 && *said < most) || !embedding_.positions.empty()) return std::nullopt;
-  return static_cast<std::size_t>(*said);
+  if (!configured || !(*configured > 0 && *configured < most) || !embedding_.positions.empty())
+    return std::nullopt;
+  return static_cast<std::size_t>(*configured);
 }
 
 std::optional<int> WholeModel::pad() const {
-  const auto said = layers_[0].group.configured_number({"pad_token_id"});
-  if (said && *said != std::floor(*said))
-    fail("config.json: pad_token_id is {}: a token's number expected", *said);
-  // Some configs say −1, or a number behind the vocabulary: there is none.
-  if (!said || *said < 0 || *said >= static_cast<double>(vocabulary())) return std::nullopt;
-  return static_cast<int>(*said);
+  const auto configured = layers_[0].group.configured_number({"pad_token_id"});
+  if (configured && *configured != std::floor(*configured))
+    fail("config.json: pad_token_id is {}: a token's number expected", *configured);
+  // Some configs have −1, or a number after the vocabulary: there is none.
+  if (!configured || *configured < 0 || *configured >= static_cast<double>(vocabulary()))
+    return std::nullopt;
+  return static_cast<int>(*configured);
 }
 
 std::optional<int> WholeModel::mask_token() const {
   const Group& group = layers_[0].group;
-  const auto said = group.configured_count({"mask_token_id"});
-  if (!said || *said >= vocabulary())
-    fail("{}: config.json says token_dropout, which needs mask_token_id, a token's number",
+  const auto configured = group.configured_count({"mask_token_id"});
+  if (!configured || *configured >= vocabulary())
+    fail("{}: config.json has token_dropout, which needs mask_token_id, a token's number",
          group.contents->name);
-  return static_cast<int>(*said);
+  return static_cast<int>(*configured);
 }
 
 std::shared_ptr<const TransformerBlock> WholeModel::block(std::size_t number) const {
-  const ModelReader reader(layers_.at(number).group, *said_);
+  const ModelReader reader(layers_.at(number).group, *description_);
   return std::make_shared<TransformerBlock>(reader.block(width()));
 }
 

@@ -193,14 +193,15 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
     CHECK(message(what, by) == "mha-inspect: " + wanted + "\n");
   };
   says("\"block\"", "\"blok\"",
-       "F/n.json: line 4, column 2: 'blok' is no key of a description; "
+       "F/n.json: line 4, column 2: 'blok' is not a key of a description; "
        "did you mean 'block'?");
   says(
       "\"parallel\"", "\"sideways\"",
       "F/n.json: line 4, column 2: block is 'sideways': pre, post, parallel, sandwich, post_inside "
       "or attention_only expected");
   says("\"mlp.out\"", "\"mlp.outer\"",
-       "F/n.json: line 11, column 3: 'mlp.outer' is no tensor of a layer; did you mean 'mlp.out'?");
+       "F/n.json: line 11, column 3: 'mlp.outer' is not a tensor of a layer; did you mean "
+       "'mlp.out'?");
   says("push.weight", "pusch.weight",
        "F/n.json: line 9, column 3: \"W_o\": WHEEL has no tensor wheel.pusch.weight; did you mean "
        "'wheel.push.weight'?");
@@ -222,7 +223,7 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
   says("\"causal\": true", "\"causal\": [true, false]",
        "F/n.json: line 15, column 80: 2 values of causal, but the model has 4 layers");
   says("\"softcap\": 6", "\"softkap\": 6",
-       "F/n.json: line 16, column 15: 'softkap' is no setting; did you mean 'softcap'?");
+       "F/n.json: line 16, column 15: 'softkap' is not a setting; did you mean 'softcap'?");
   says("\"kind\": \"layer\"", "\"kind\": \"group\"",
        "F/n.json: line 13, column 41: kind is 'group': layer, std, rms, batch or none expected");
   says("\"gelu_new\",\n", "\"gelu_new\"\n", "F/n.json: line 6, column 2: ',' or '}' expected");
@@ -248,7 +249,8 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
        "one for each output of wheel.push.weight");
   says(R"({"weight": "rim.weight", "kind": "layer"})",
        R"({"weight": "rim.weight", "kind": "std", "one_plus": true})",
-       "F/n.json: line 13, column 2: final_norm: one_plus is of layer and rms norms with a weight");
+       "F/n.json: line 13, column 2: final_norm: one_plus is only for layer and rms norms with a "
+       "weight");
   says("{\"config\": \"spokes_or_heads|spokes\", \"default\": 9}", "7",
        "F/n.json: line 8, column 3: \"W_qkv\": WHEEL: wheel.pull.kernel, read as io, gives 90 "
        "numbers, "
@@ -269,15 +271,15 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
   const std::pair<const char*, const char*> sinusoids[]{
       {R"("sinusoid": "whole")", "77: sinusoid is 'whole': interleaved or half expected"},
       {R"("sinusoid": "half", "by": "position")",
-       "97: by is of a table or a linear map; sinusoid is computed"},
+       "97: by is only for a table or a linear map; sinusoid is computed"},
       {R"("sinusoid": "half", "length": 0)",
        "97: length is 0: a whole number from 1 to 65536 expected"},
       {R"("sinusoid": "half", "base": -2)", "97: base is -2: a number above 0 expected"},
-      {R"("table": "road", "by": "position", "base": 2)", "112: base is of sinusoid"},
+      {R"("table": "road", "by": "position", "base": 2)", "112: base is only for sinusoid"},
       {R"("sinusoid": "half"}, {"table": "road", "by": "position")",
        "98: a second table by position"},
       {R"("prepend": "road")",
-       "76: prepend is of vectors that come in, and embed has a table by token"},
+       "76: prepend is for models that take vectors, but embed has a table by token"},
       {R"("table": "road", "sinusoid": "half")",
        "76: a step of embed is one of table, sinusoid, linear, prepend and norm"}};
   for (const auto& [step, wanted] : sinusoids)
@@ -287,13 +289,13 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
   says(R"({"weight": "rim.weight", "kind": "layer"})",
        R"({"weight": "rim.weight", "kind": "rms", "bias": "rim.bias"})",
        "F/n.json: line 13, column 2: \"final_norm\": an rms norm has no bias");
-  says(
-      R"({"name": "bell.weight"})", R"({"tied": true, "layout": "io"})",
-      "F/n.json: line 14, column 25: a tied head lies as the tokens' table does: it has no layout");
+  says(R"({"name": "bell.weight"})", R"({"tied": true, "layout": "io"})",
+       "F/n.json: line 14, column 25: a tied head is stored as the tokens' table is: it has no "
+       "layout");
   says(R"("push.weight")", R"({"name": "push.weight", "bias": false}, "b_o": "slip_offset")",
-       "F/n.json: line 9, column 50: \"b_o\": W_o says its bias, too: one of the two is to go");
+       "F/n.json: line 9, column 50: \"b_o\": W_o gives its bias as well: remove one of the two");
   says(R"("W_o": "push.weight")", R"("b_qkv": {"values": [1, 2]}, "W_o": "push.weight")",
-       "F/n.json: line 9, column 3: \"b_qkv\": values, or a bias that layers may lack, are of a "
+       "F/n.json: line 9, column 3: \"b_qkv\": values, or a bias that layers may lack, need a "
        "W_qkv "
        "without split and times");
   says(R"("mlp.in": "grip.weight")",
@@ -323,7 +325,8 @@ TEST_CASE("describing: a tensor that no key names is listed, what is ignored is 
   std::string said, word; // lines are wrapped
   std::istringstream words(layer.out + layer.err);
   while (words >> word) said += word + " ";
-  CHECK(said.find(unnamed + "; \"ignore\" says what is no part of the model") != std::string::npos);
+  CHECK(said.find(unnamed + "; list under \"ignore\" what is not part of the model") !=
+        std::string::npos);
   naming.insert(naming.find(" \"settings\""), " \"ignore\": [\"bell.*\"],\n");
   std::ofstream(path) << naming;
   const Result ignored = run({"show", wheel, "--naming", path, "--ids", "3,14", "-s", "final"});
@@ -419,7 +422,7 @@ TEST_CASE("describing: what is wrong with a family's file is told by its line") 
        "f.json: line 1, column 2: no family is called 'lama'; did you mean 'llama'?");
   says(R"({"like": 3})", "line 1, column 2: like must be text in quotes");
   says(R"({"like": "llama", "bloc": "pre"})",
-       "'bloc' is no key of a family's file; did you mean 'block'?");
+       "'bloc' is not a key of a family's file; did you mean 'block'?");
   says(R"({"like": "llama", "cases": 5})", "line 1, column 19: cases must be a list");
   says(R"({"like": "llama", "cases": [{"block": "pre"}]})", "a case has no \"when\"");
   says(R"({"like": "llama", "cases": [{"when": {"mdel": "x"}}]})",

@@ -173,8 +173,8 @@ TEST_CASE("first files: an input alone is told what is missing") {
       const Result result = run({command, path});
       INFO(command << result.err);
       CHECK(result.code == 2);
-      CHECK_THAT(result.err, Contains("there is an input and nothing to make queries, keys and "
-                                      "values of it: add W_q, W_k, W_v and W_o") &&
+      CHECK_THAT(result.err, Contains("there is an input, but nothing that makes queries, keys and "
+                                      "values: add W_q, W_k, W_v and W_o") &&
                                  Contains("--num-heads 1"));
     }
   };

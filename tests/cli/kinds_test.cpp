@@ -216,9 +216,9 @@ TEST_CASE("kinds: shapes are held against the letters", "[naming]") {
        "\"W_router\": " + models() + "/mixtral has no tensor model.layers.0.block_sparse_moe.gat");
   says("mixtral", "{expert}.w2", "{expert}.w1", "0", "experts.out, (E, I, d_model) expected");
   says("mixtral", "config:num_local_experts", "config:num_experts_per_tok", "0", "E is 3");
-  says("mixtral", "\"E\": ", "\"e\": ", "0", "'e' is no letter of a shape");
+  says("mixtral", "\"E\": ", "\"e\": ", "0", "'e' is not a letter of a shape");
   says("mixtral", "\"W_router\"", "\"W_ruter\"", "0", "did you mean 'W_router'?");
-  says("mixtral", "\"router_score\"", "\"router_scor\"", "0", "is no setting");
+  says("mixtral", "\"router_score\"", "\"router_scor\"", "0", "is not a setting");
   says("qwen3_next", "config:linear_value_head_dim", "config:linear_key_head_dim", "0",
        "which do not split into");
   says("qwen3_next", "\"H_qk\": \"config:linear_num_key_heads\",", "", "0",

@@ -107,7 +107,7 @@ TEST_CASE("misspelt: a projection is the identity only where nothing could have 
   const Result sibling = shown(layer_with({{"\"W_q\"", "\"A\""}}));
   CHECK(sibling.code == 2);
   CHECK_THAT(sibling.err,
-             Contains("there is no W_q, and A (4, 4) could be it: say W_q=layer.json:A"));
+             Contains("there is no W_q, and A (4, 4) could be it: write W_q=layer.json:A"));
   const Result lone = shown(R"({"X": [[1, 2]], "W": [[1, 2], [3, 4]], "num_heads": 1})");
   CHECK(lone.code == 2);
   CHECK_THAT(lone.err, Contains("W (2, 2) could be it"));
@@ -117,7 +117,7 @@ TEST_CASE("misspelt: a projection is the identity only where nothing could have 
   const Result none = run({"show", "layer.json"}, {.folder = folder.path()});
   CHECK(none.code == 0);
   CHECK_THAT(none.out, Catch::Matches("[^]*\nq +1 × 1 × 2 +X +[^]*"));
-  CHECK_THAT(none.err, Contains("note: layer.json: passed over, no tensor of a layer: loss\n"));
+  CHECK_THAT(none.err, Contains("note: layer.json: skipped, not a tensor of a layer: loss\n"));
 }
 
 TEST_CASE("misspelt: weights of names that say nothing are asked for, and right once bound") {

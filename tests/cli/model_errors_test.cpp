@@ -39,7 +39,7 @@ TEST_CASE("a config that contradicts the tensors, and one of no known model, are
     return run({"predict", folder.path("m"), "--ids", "1,2"}).err;
   };
   CHECK(with_config("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 6")
-            .find("config.json says num_hidden_layers 6, but the tensors have 4 layers") !=
+            .find("config.json has num_hidden_layers 6, but the tensors have 4 layers") !=
         std::string::npos);
   CHECK(with_config("\"vocab_size\": 1024", "\"vocab_size\": 1000").find("vocab_size 1000") !=
         std::string::npos);

@@ -222,7 +222,7 @@ for name, T, H, G in (("gqa", 24, 6, 2), ("mha", 24, 6, 6), ("few", 5, 8, 8), ("
                  {"info @mha_file.npz", 0, "read tokens first"},
                  {"diff @gqa_file.npz --causal --against head_out=@gqa.npz:wrong", 1, "head 3"},
                  {"show q=@square.npz k=@square.npz v=@square.npz -s lse", 0,
-                  "if tokens come first, say so: "}});
+                  "if tokens come first, write "}});
 }
 
 TEST_CASE("the cause of rows of NaN is found with what becomes of rows that are hidden whole") {

@@ -243,7 +243,7 @@ TEST_CASE("silent: the bias of a numbered module is no position bias") {
     INFO(more << result.err);
     CHECK(result.code == 0);
     CHECK(result.out == shown(R"("causal": false)").out);
-    CHECK_THAT(result.err, Contains("passed over, no tensor of a layer: ff.linear1.bias"));
+    CHECK_THAT(result.err, Contains("skipped, not a tensor of a layer: ff.linear1.bias"));
   }
   const std::string layer =
       fmt::format(R"({{"layers.0.X": [[1, 0, 1, 0]], "layers.0.W_q": {0}, "layers.0.W_k": {0},

@@ -77,7 +77,7 @@ TEST_CASE("sound: an adapter beside a model is told") {
     INFO(name << "\n" << result.err);
     CHECK(result.out == plain);
     CHECK(one_line(result.err));
-    CHECK_THAT(result.err, Contains("warning: ") && Contains(name + " lies beside the model"));
+    CHECK_THAT(result.err, Contains("warning: ") && Contains(name + " is beside the model"));
     own.emplace_back("--strict");
     CHECK(run(own).code == 2);
   }

@@ -140,7 +140,7 @@ TEST_CASE("told: a note once, with its layers; only warnings are errors by --str
   CHECK(result.code == 0);
   CHECK(count_of(result.err, "there is no W_k") == 1);
   CHECK_THAT(result.err, Contains("warning: layers 0, 1: there is no W_k") &&
-                             Contains("note: layers 0, 1: two.json: passed over, no tensor of a "
+                             Contains("note: layers 0, 1: two.json: skipped, not a tensor of a "
                                       "layer: layers.{layer}.loss"));
   CHECK_THAT(run({"show", "two.json", "--layer", "1"}, here).err,
              Contains("warning: there is no W_k") && Contains("layers.1.loss"));
@@ -188,7 +188,7 @@ TEST_CASE("told: {layer} without its file, a stack of maps, a part of a fused we
 
   folder.write("maps.json", R"({"weights": [[[[1]]], [[[1]]], [[[1]]]]})");
   CHECK_THAT(run({"show", "maps.json"}, here).err,
-             Contains("if the first axis of weights (3, 1, 1, 1) is the layer, say "
+             Contains("if the first axis of weights (3, 1, 1, 1) is the layer, write "
                       "weights=maps.json:weights@LHTS"));
   refuses({"show", "maps.json", "--layer", "2"}, here, {"weights=maps.json:weights@LHTS"});
   refuses({"show", "weights=maps.json", "--layer", "all"}, here, {"weights=FILE@LHTS"});

@@ -188,7 +188,7 @@ TEST_CASE("unsaid: JSON that is no array of numbers, and what is made of one par
     check({{{"predict", "data/bard-gpt2", "--ids", folder.path(name)}, said}});
   for (const auto& [text, said] :
        {std::pair(R"({"Q": [[1, 0]]})",
-                  "note: Q is taken as one head: nothing says how its columns"),
+                  "note: Q is taken as one head: no number of heads is given; "),
         {R"({"Q": [[1, 0]], "K": [[1, 0]]})", "note: Q and K are taken as one head"},
         {R"({"Q": [[1, 0]], "K": [[1, 0]], "V": [[1, 2]]})",
          "note: Q, K and V are taken as one head"}})

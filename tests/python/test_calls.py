@@ -176,12 +176,12 @@ class Calls(unittest.TestCase):
             ("no naming is called 'nowhere'", lambda: mha.Model(FOLDER, naming="nowhere")),
             ("b_o is None", lambda: self.model.with_("layers.0.b_o", None)),
             ("is no source", lambda: mha.run(b"data")),
-            ("two checkpoints, and a text is for one; leave one out$", lambda: mha.run([FOLDER, DATA / "bard-llama"], text="To")),
+            ("two checkpoints, but a text needs one; leave one out$", lambda: mha.run([FOLDER, DATA / "bard-llama"], text="To")),
             ("no layer is named; name some", lambda: mha.run(FOLDER, text="To", layer=[])),
             ("special is None", lambda: mha.run(FOLDER, text="To", special=None)),
             ("dtype is complex128: float32 or float64", lambda: mha.Model(FOLDER, dtype=complex)),
             ("dtype is f31: float32 or float64", lambda: mha.run({"X": self.x}, num_heads=2, dtype="f31")),
-            (r'say W_q=dict\["W_x"\]', lambda: mha.run({"X": self.x, "W_x": np.ones((4, 4))}, num_heads=2)),
+            (r'write W_q=dict\["W_x"\]', lambda: mha.run({"X": self.x, "W_x": np.ones((4, 4))}, num_heads=2)),
         ):
             with self.subTest(message):
                 self.refused(message, call)

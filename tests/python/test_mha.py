@@ -590,7 +590,7 @@ class Errors(unittest.TestCase):
 
     def test_a_misspelt_tensor_is_one_error_in_both_languages(self):
         # As tests/unit/api/misuse_test.cpp has it.
-        said = "'W_x' is no tensor of a layer and no stage; did you mean 'W_q'?; docs/formats.md lists them all"
+        said = "'W_x' is neither a tensor of a layer nor a stage; did you mean 'W_q'?; docs/formats.md lists them all"
         self.refused(f"W_x: {re.escape(said)}$", layer(), num_heads=3, W_x=np.ones((10, 12)))
 
     def test_an_error_is_a_value_error(self):

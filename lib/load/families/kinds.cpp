@@ -3,7 +3,7 @@
 #include <mha/layer/names.hpp>
 #include <mha/load/described_file.hpp>
 #include <mha/load/families/family_text.hpp>
-#include <mha/load/learned_sizes.hpp>
+#include <mha/load/sizes.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/named.hpp>
 

@@ -37,9 +37,10 @@ TEST_CASE("api: tensors that do not fit are named by their key", "[api]") {
   CHECK_THAT(with("b_q", numbers({7}, 1)), Catch::StartsWith("b_q is (7,)"));
   CHECK_THAT(with("mask", numbers({3, 3}, 1)), Catch::StartsWith("mask is (3, 3)"));
   CHECK_THAT(with("W_Q", numbers({4, 6}, 1)), Contains("W_Q"));
-  CHECK(with("W_x", numbers({4, 6}, 1)) == // as tests/python/test_mha.py has it
-        "W_x: 'W_x' is no tensor of a layer and no stage; did you mean 'W_q'?; docs/formats.md "
-        "lists them all");
+  CHECK(
+      with("W_x", numbers({4, 6}, 1)) == // as tests/python/test_mha.py has it
+      "W_x: 'W_x' is neither a tensor of a layer nor a stage; did you mean 'W_q'?; docs/formats.md "
+      "lists them all");
   CHECK_THAT(with("k_bias", numbers({6}, 1)), Contains("b_k"));
   CHECK_THAT(with("Wq", numbers({4, 6}, 1)), Contains("W_q and Wq are both W_q"));
   CHECK_THAT(with("b_o", Tensor()), Contains("b_o: the tensor is empty"));

@@ -122,7 +122,7 @@ TEST_CASE("model: what is no weight, stage or value is said by its own name", "[
       {[&] { model.weight("W_q"); }, "W_q: of which layer? Give it as layers.0.W_q"},
       {[&] { model.weight("layers.1-2.W_q"); }, "of which layer?"},
       {[&] { model.weight("layers.0.W_qq"); },
-       "'W_qq' is no tensor of a layer and no stage; did you mean 'W_q'?"},
+       "'W_qq' is neither a tensor of a layer nor a stage; did you mean 'W_q'?"},
       {[&] { model.weight("layers.0.q"); }, "q is a stage, not a weight"},
       {[&] { model.with("layers.0.q", numbers({1}, 1)); }, "q is a stage, not a weight"},
       {[&] { run.tensor("layers.1.wieghts"); },
@@ -138,7 +138,7 @@ TEST_CASE("model: what is no weight, stage or value is said by its own name", "[
          run.with({Patch::zero({Stage::q, 1, {0, 7}, -9})});
        },
        "layers.1.q[[0,7],-9] = zero"},
-      {[&] { run.with({"layers.1.q = zeor"}); }, "'zeor' is no value: a number, zero, mean"},
+      {[&] { run.with({"layers.1.q = zeor"}); }, "'zeor' is not a value: a number, zero, mean"},
       {[&] { run.resid(-6); }, "resid(-6): the model has 4 layers"},
       {[&] { model.stream(run.tokens(), {"q"}, nullptr); }, "there is no function"},
       {[&] { Model(""); }, "no model is named"}};

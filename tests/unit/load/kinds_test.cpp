@@ -439,5 +439,5 @@ TEST_CASE("newer kinds say what they lack") {
   layer.add("q_norm.weight", {8}).add("k_norm.weight", {8});
   says(CanonicalLayer(layer).add("q_norm.bias", {8}), "give qk_norm layer");
   says(CanonicalLayer(layer).set("qk_norm", "layer").set("qk_norm_one_plus", "true"),
-       "qk_norm_one_plus is of an RMS norm");
+       "qk_norm_one_plus is only for an RMS norm");
 }

@@ -232,10 +232,12 @@ TEST_CASE("Gemma 3: rope_parameters are of each kind of layers, or nobody's") {
   global.set("qk_norm_one_plus", "true").set("scale", "0.0625").set("rope_base", "1000000");
   const std::string prefix = "model.layers.5.self_attn.";
   const auto load = [&](const CanonicalLayer& layer, const std::string& parameters) {
-    Checkpoint file(R"({"model_type": "gemma3_text", "num_attention_heads": 6, "rope_parameters": )" +
-                    parameters + "}");
+    Checkpoint file(
+        R"({"model_type": "gemma3_text", "num_attention_heads": 6, "rope_parameters": )" +
+        parameters + "}");
     file.linears(prefix, projections, layer);
-    for (const char* name : {"q_norm.weight", "k_norm.weight"}) file.add(prefix + name, layer[name]);
+    for (const char* name : {"q_norm.weight", "k_norm.weight"})
+      file.add(prefix + name, layer[name]);
     return file.load(layer, "5");
   };
   const mha::LoadedLayer flat = load(global, R"({"rope_type": "default", "rope_theta": 777})");
@@ -244,7 +246,8 @@ TEST_CASE("Gemma 3: rope_parameters are of each kind of layers, or nobody's") {
   global.set("rope_base", "777");
   const std::string sliding = R"("sliding_attention": {"rope_type": "default", "rope_theta": 99})";
   const mha::LoadedLayer own =
-      load(global, R"({"full_attention": {"rope_type": "default", "rope_theta": 777}, )" + sliding + "}");
+      load(global,
+           R"({"full_attention": {"rope_type": "default", "rope_theta": 777}, )" + sliding + "}");
   CHECK(difference(own.layer, global) == "");
   CHECK_FALSE(notes_say(own, "not read here"));
 }
@@ -290,7 +293,7 @@ TEST_CASE("GPT-OSS: sinks, and a window on every second layer") {
     other.linears("model.layers.1.self_attn.", projections, rotary());
     other.add("model.layers.1.self_attn.sinks", odd["sinks"]);
     CHECK(notes_say(other.load(rotary(), "1"),
-                    "passed over, though in attention's module: model.layers.1.self_attn.sinks"));
+                    "skipped, though in attention's module: model.layers.1.self_attn.sinks"));
   }
 }
 

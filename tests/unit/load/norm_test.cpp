@@ -91,8 +91,8 @@ TEST_CASE("names that do not tell where the normalisation is") {
   file.linears("model.encoder.layers.0.self_attn.", {"q_proj", "k_proj", "v_proj", "out_proj"},
                layer);
   CHECK_THROWS_WITH(file.load(layer, with("input_norm", "checkpoint")),
-                    "input_norm: input_norm is checkpoint, but these files do not say how the "
-                    "family normalises; "
+                    "input_norm: input_norm is checkpoint, but nothing in these files defines the "
+                    "model's norm; "
                     "give layer or rms");
 }
 

@@ -170,7 +170,7 @@ const std::vector<Case>& cases() {
        9,
        4,
        4,
-       "is read heads first: 9 heads, 4 tokens; if tokens come first, say so: q=",
+       "is read heads first: 9 heads, 4 tokens; if tokens come first, write q=",
        true},
       {"as many heads as tokens",
        {{"q", {2, 4, 4, 5}}, {"k", {2, 4, 4, 5}}, {"v", {2, 4, 4, 4}}},

@@ -92,7 +92,7 @@ TEST_CASE("patches: what two other runs differ by, some times over, is the numbe
         {"from ids 7,3,12[5]", "there are 3 tokens"},
         {"from ids 7,3,12[1", "] expected at the end"},
         {"3 *", "a value expected after 3 *"},
-        {"3 * nothing", "is no value"},
+        {"3 * nothing", "is not a value"},
         {"from 'x' - nothing", "from 'TEXT', from ids"}})
     CHECK_THROWS_WITH(logits_of("bard-gpt2", text, {std::string("layers.1.output += ") + value}),
                       Catch::Contains(expected));
