@@ -2,6 +2,7 @@
 // --against: the stages of another implementation.
 
 #include "options.hpp"
+#include <mha/compare/diff.hpp>
 #include <mha/compare/readings.hpp>
 
 namespace mha::app {
@@ -35,5 +36,13 @@ void report_reading(const Reference& reference, Common& common, bool notes, bool
 
 /// " --against REF …", for a command line that a reader can copy.
 std::string retyped_against(const std::vector<std::string>& against);
+
+/// Reads a layer's q, k and v in the other order of heads and tokens, where their files leave it
+/// open (LoadedLayer::other_order) and the reference agrees with that one, or points its way while
+/// it does not point that of the layer as it is read. Then `model` and `request` have the axes, and
+/// a note says them; else a note says how they may be given. `found`: how the layer compares as it
+/// is read; null: the reference does not fit it. Returns whether the order was changed.
+bool takes_other_order(OpenedModel& model, RunRequest& request, const LoadedLayer& loaded,
+                       const Diff* found, const ReferenceFiles& against, Common& common);
 
 } // namespace mha::app

@@ -1,7 +1,7 @@
 #include "circuit_maps.hpp"
 #include "describe.hpp"
 
-#include "grid.hpp"
+#include "figures.hpp"
 #include "map_difference.hpp"
 #include "weights_only.hpp"
 #include <mha/circuits/vocabulary.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 // map -s qk|ov: circuits between tokens as maps, of the weights alone.
 
-#include "figure_options.hpp"
+#include "figures.hpp"
 #include "output.hpp"
 #include <mha/render/map.hpp>
 

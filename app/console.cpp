@@ -42,13 +42,13 @@ std::optional<std::size_t> columns_of(int stream, bool terminal) {
 }
 
 /// Rows of the terminal; 0 where the stream is none.
-std::size_t lines_of(int stream, bool terminal) {
+std::size_t window_rows(int stream, bool terminal) {
   winsize size{};
   return terminal && ioctl(stream, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
 /// The colours that COLORTERM or TERM declares.
-render::Depth depth_of(bool color, Color asked) {
+render::Depth color_depth(bool color, Color asked) {
   if (!color) return render::Depth::none;
   const auto is = [](const char* variable, std::string_view part) {
     const char* value = std::getenv(variable);
@@ -71,8 +71,8 @@ render::TextStyle text_style_of(int stream, Color color) {
   const bool dumb = !term || std::strcmp(term, "dumb") == 0;
   text_style.color = color == Color::always || (color == Color::automatic && text_style.terminal &&
                                                 !dumb && !is_set("NO_COLOR"));
-  text_style.height = lines_of(stream, text_style.terminal);
-  text_style.depth = depth_of(text_style.color, color);
+  text_style.height = window_rows(stream, text_style.terminal);
+  text_style.depth = color_depth(text_style.color, color);
   return text_style;
 }
 

@@ -1,7 +1,7 @@
 #include "derived_maps.hpp"
 
 #include "describe.hpp"
-#include "grid.hpp"
+#include "figures.hpp"
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
@@ -58,7 +58,7 @@ render::GridAxis axis_of(const render::Side& side, std::size_t item) {
 }
 
 /// One panel for each layer, batch item and head.
-std::vector<render::MapPanel> panels_of(const std::vector<render::Value>& values) {
+std::vector<render::MapPanel> derived_panels(const std::vector<render::Value>& values) {
   std::vector<render::MapPanel> panels;
   for (const render::Value& value : values) {
     const std::size_t items = value.batch.count(), heads = value.head.count(),
@@ -98,7 +98,7 @@ void draw_derived(const RunRequest& request, const DerivedPictures& asked, Commo
   std::vector<std::vector<render::MapPanel>> pictures;
   std::vector<render::MapPanel> all;
   for (const DerivedFile& file : files) {
-    pictures.push_back(panels_of(file.values));
+    pictures.push_back(derived_panels(file.values));
     all.insert(all.end(), pictures.back().begin(), pictures.back().end());
   }
   for (std::size_t i = 0; i < files.size(); ++i) {

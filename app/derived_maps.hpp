@@ -1,7 +1,7 @@
 #pragma once
 // map -s weights_mean, rollout and other derived stages: matrices of queries, keys or heads.
 
-#include "figure_options.hpp"
+#include "figures.hpp"
 #include "output.hpp"
 #include <mha/render/map.hpp>
 

@@ -1,8 +1,8 @@
 #include "diff_run.hpp"
 
+#include "against.hpp"
 #include "console.hpp"
 #include "describe.hpp"
-#include "other_order.hpp"
 #include "retype.hpp"
 #include <mha/compare/layer_reference.hpp>
 #include <mha/files/text.hpp>

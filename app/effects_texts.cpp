@@ -1,6 +1,6 @@
 #include "effects_texts.hpp"
 
-#include "work_count.hpp"
+#include "progress.hpp"
 #include <mha/model/stage_means.hpp>
 #include <mha/system/clock.hpp>
 

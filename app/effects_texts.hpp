@@ -1,7 +1,6 @@
 #pragma once
 // Effects over many texts, computed in groups: rows of each text, or means over all.
 
-#include "growing_file.hpp"
 #include "output.hpp"
 #include "predicted_places.hpp"
 #include "resume.hpp"

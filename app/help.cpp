@@ -136,7 +136,7 @@ std::vector<Option> folded_options(const std::string& group, const Cli& cli) {
 }
 
 /// The options of one heading, a line each: what goes beyond it is left out.
-std::string lines_of(const std::string& group, const Cli& cli, const TextStyle& text_style) {
+std::string option_lines(const std::string& group, const Cli& cli, const TextStyle& text_style) {
   std::string out = "\n" + text_style.bold(render::shortened(group, text_style.width)) + "\n";
   const std::size_t column = column_of(text_style);
   for (const Option& option : folded_options(group, cli)) {
@@ -215,7 +215,7 @@ std::string page_of(const Command& command, const Cli& cli, std::string out,
   for (const std::string& group : groups_of(cli)) {
     std::string& text = groups[at++];
     if (is_of_settings(group, cli)) continue;
-    std::string longer = lines_of(group, cli, text_style);
+    std::string longer = option_lines(group, cli, text_style);
     if (lines + lines_in(longer) - lines_in(text) > most_lines) continue;
     lines += lines_in(longer) - lines_in(text);
     text = std::move(longer);

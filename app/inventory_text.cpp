@@ -203,7 +203,7 @@ void put_members(JsonText& json, const Inventory::Item& item) {
   json.member("nan", item.range->nan).member("infinite", item.range->infinite);
 }
 
-void put(JsonText& json, const Inventory::File& file) {
+void put_object(JsonText& json, const Inventory::File& file) {
   json.object([&] {
     json.member("name", file.name).member("format", file.format);
     json.key("scalars").object([&] {
@@ -218,7 +218,7 @@ void put(JsonText& json, const Inventory::File& file) {
   });
 }
 
-void put(JsonText& json, const Inventory::LayerRow& line) {
+void put_object(JsonText& json, const Inventory::LayerRow& line) {
   json.object([&] {
     json.key("id").layer(line.listing.id);
     json.member("naming", line.listing.naming).member("prefix", line.listing.prefix);
@@ -232,7 +232,7 @@ void put(JsonText& json, const Inventory::LayerRow& line) {
   });
 }
 
-void put(JsonText& json, const Inventory::Setting& setting) {
+void put_object(JsonText& json, const Inventory::Setting& setting) {
   json.object([&] {
     json.member("name", setting.name)
         .member("value", setting.value)
@@ -277,7 +277,7 @@ std::string as_json(const Inventory& inventory) {
   const auto list = [&](std::string_view name, const auto& elements, const auto& add) {
     json.key(name).list(elements, add, {"\n    ", "\n    ", "\n  "});
   };
-  const auto add = [&](const auto& element) { put(json, element); };
+  const auto add = [&](const auto& element) { put_object(json, element); };
   json.object(
       [&] {
         list("files", inventory.files, add);

@@ -5,9 +5,7 @@
 #include "help.hpp"
 #include "layer_notes.hpp"
 #include "manual.hpp"
-#include "patches.hpp"
-#include "signals.hpp"
-#include "stack.hpp"
+#include "process.hpp"
 #include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
 #include <mha/ranks/ranks.hpp>
@@ -44,7 +42,7 @@ const Command& find_command(const std::string& name) {
 }
 
 /// -h alone is a page; --help, and -h all, are everything.
-HelpDepth depth_of(const std::vector<std::string>& arguments) {
+HelpDepth help_depth(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i)
     if (arguments[i] == "--help" ||
         (arguments[i] == "-h" && i + 1 < arguments.size() && arguments[i + 1] == "all"))
@@ -85,7 +83,7 @@ int run(std::vector<std::string> arguments) {
     const Run run_command = command.declare(cli);
     arguments.erase(arguments.begin());
     if (!cli.parse(arguments)) {
-      print(help_of(command, cli, depth_of(arguments), style));
+      print(help_of(command, cli, help_depth(arguments), style));
       return 0;
     }
     if (!is_one_of(std::string("--quiet"), *cli.given()))

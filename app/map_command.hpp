@@ -1,7 +1,7 @@
 #pragma once
 // map: the maps of some layers, as pictures; commands/map.cpp declares its options.
 
-#include "figure_options.hpp"
+#include "figures.hpp"
 #include "map_difference.hpp"
 #include "output.hpp"
 #include <mha/observe/pool.hpp>

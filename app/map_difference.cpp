@@ -1,7 +1,7 @@
 #include "map_difference.hpp"
 
 #include "describe.hpp"
-#include "setting_options.hpp"
+#include "layer_options.hpp"
 #include <mha/model/patcher.hpp>
 
 #include <algorithm>

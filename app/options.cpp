@@ -1,9 +1,8 @@
 #include "options.hpp"
 
 #include "layer_notes.hpp"
-#include "patches.hpp"
-#include "progress_bar.hpp"
-#include "setting_options.hpp"
+#include "layer_options.hpp"
+#include "progress.hpp"
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>

@@ -1,7 +1,7 @@
 #include "resume.hpp"
 
+#include "console.hpp"
 #include "text_groups.hpp"
-
 #include <mha/files/contents.hpp>
 #include <mha/files/inputs.hpp>
 #include <mha/files/output_file.hpp>
@@ -145,6 +145,33 @@ void ResumeFile::remove() {
   if (!asked_) return;
   std::error_code ignored;
   std::filesystem::remove(path_, ignored);
+}
+
+GrowingFile::GrowingFile(const std::string& path) {
+  if (!path.empty() && path != "-") file_.emplace(path);
+}
+
+void GrowingFile::write(std::string_view text) {
+  if (!file_) return print(text);
+  file_->write(size_, text);
+  size_ += text.size();
+}
+
+void GrowingFile::finish() {
+  if (file_)
+    file_->commit();
+  else
+    flush();
+}
+
+void GrowingFile::visit(RunState& state) {
+  std::string so_far;
+  if (state.writes() && file_ && size_ > 0) {
+    const io::NotAnInput own;
+    so_far = io::read_bytes(file_->temporary()).text();
+  }
+  state.field(so_far);
+  if (!state.writes()) write(so_far);
 }
 
 } // namespace mha::app

@@ -1,8 +1,10 @@
 #pragma once
-// --resume of a table over many texts: what a run has done so far lies beside its result, in
-// FILE.resume, and the next run with the same words goes on from there.
+// Results of many texts: files that are written while they are computed, and --resume. What a run
+// has done so far is kept in FILE.resume beside its result, and the next run with the same options
+// continues from it.
 
 #include "output.hpp"
+#include <mha/files/output_file.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/load/load.hpp>
 #include <mha/model/opened_model.hpp>
@@ -10,6 +12,7 @@
 #include <mha/tensor/mean_spread.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -109,6 +112,25 @@ private:
   std::string path_, mark_;
   Clock::time_point kept_{};
   Clock::duration took_{};
+};
+
+/// A file that appears under its path once it is finished, or standard output.
+class GrowingFile {
+public:
+  /// `path` "" or "-": standard output. Throws Error where no file can be created there.
+  explicit GrowingFile(const std::string& path);
+
+  /// Appends text. Throws Error where it cannot be written, as on a full disk.
+  void write(std::string_view text);
+  /// Renames the temporary file to its path, or flushes standard output.
+  void finish();
+
+  /// The text of the file so far, in the state that --resume keeps: what is read is written.
+  void visit(RunState& state);
+
+private:
+  std::optional<io::OutputFile> file_;
+  std::uint64_t size_ = 0;
 };
 
 } // namespace mha::app

@@ -1,6 +1,6 @@
 #include "retype.hpp"
 
-#include "patches.hpp"
+#include "layer_options.hpp"
 #include <mha/render/text.hpp>
 
 #include <algorithm>

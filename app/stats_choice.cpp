@@ -3,10 +3,12 @@
 #include "cli.hpp"
 #include <mha/system/one_of.hpp>
 
-#include <algorithm>
-#include <utility>
-
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
 
 namespace mha::app {
 
@@ -45,6 +47,33 @@ std::vector<const Measure*> StatsChoice::columns_asked() const {
   for (const std::string& name : measures)
     if (name != "kind") columns.push_back(&measure_named(name)); // each row has its kind already
   return less_uniform ? all_above_uniform(columns) : each_once(columns);
+}
+
+StatsOrder stats_order_of(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon),
+                    direction = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (!direction.empty() && direction != "asc" && direction != "desc")
+    throw UsageError(fmt::format("--sort {}: '{}' is neither asc nor desc", text, direction));
+  StatsOrder order;
+  if (name != "kind") order.measure = &measure_named(name);
+  order.ascending = direction.empty() ? name == "kind" : direction == "asc";
+  return order;
+}
+
+void sort_rows(std::vector<render::StatsRow>& rows, const StatsOrder& order) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const render::StatsRow& left, const render::StatsRow& right) {
+                     const render::StatsRow &a = order.ascending ? left : right,
+                                            &b = order.ascending ? right : left;
+                     if (order.measure == nullptr) return a.head.kind < b.head.kind;
+                     const auto known = [&](const render::StatsRow& row) {
+                       const std::optional<double> value = order.measure->of(row.head);
+                       return value && !std::isnan(*value) ? value : std::nullopt;
+                     };
+                     if (known(left) && known(right)) return *known(a) < *known(b);
+                     return known(left).has_value() && !known(right);
+                   });
 }
 
 } // namespace mha::app

@@ -1,10 +1,9 @@
 #include "stats_texts.hpp"
 
-#include "growing_file.hpp"
+#include "measure_notes.hpp"
 #include "predicted_places.hpp"
-#include "separator_words.hpp"
+#include "resume.hpp"
 #include "text_groups.hpp"
-#include "top_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/text_stats.hpp>
 #include <mha/system/one_of.hpp>

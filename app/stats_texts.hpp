@@ -34,4 +34,9 @@ struct TextStatsRequest {
 /// Computes and writes them. Texts are computed some at a time. Throws Error without a text.
 int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& common);
 
+/// --top-texts: Computes the texts some at a time and writes those with the longest vectors of one
+/// head.
+int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
+                    const std::string& form, Common& common);
+
 } // namespace mha::app

@@ -1,7 +1,7 @@
 #include "sweep.hpp"
 #include "describe.hpp"
 
-#include "grid.hpp"
+#include "figures.hpp"
 #include "text_groups.hpp"
 
 #include <mha/render/sweep.hpp>
@@ -61,7 +61,8 @@ std::string_view range_of(const SweepRequest& request) {
 }
 
 /// A panel a stage, its first axis downwards and the second, if there is one, across.
-std::vector<render::MapPanel> panels_of(const SweepResult& sweep, const render::SweepView& view) {
+std::vector<render::MapPanel> sweep_panels(const SweepResult& sweep,
+                                           const render::SweepView& view) {
   if (view.over.size() > 2)
     fail("a picture of a sweep has two axes: --over {},{}; CSV, JSON and .npy take all",
          name_of(view.over[0]), name_of(view.over[1]));
@@ -225,7 +226,7 @@ void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepReque
     const std::string title =
         fmt::format("{}{} · {}", view.metric, range_of(request), title_of(model));
     return write_grid({output.path, to.picture, to.figure, common.color}, title,
-                      panels_of(found, view));
+                      sweep_panels(found, view));
   }
   write_numbers(found, view, output, common);
 }

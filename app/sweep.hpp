@@ -1,7 +1,7 @@
 #pragma once
 // effects --sweep: activation patching from other texts, place by place.
 
-#include "figure_options.hpp"
+#include "figures.hpp"
 #include "output.hpp"
 #include <mha/model/sweep.hpp>
 

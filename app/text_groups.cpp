@@ -1,7 +1,7 @@
 #include "text_groups.hpp"
 
-#include "patches.hpp"
-#include "progress_bar.hpp"
+#include "layer_options.hpp"
+#include "progress.hpp"
 #include <mha/load/edit.hpp>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "top_texts.hpp"
+#include "stats_texts.hpp"
 
 #include "predicted_places.hpp"
 #include "resume.hpp"

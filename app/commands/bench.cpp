@@ -1,9 +1,9 @@
 // bench: times the computation of a layer in memory.
 
-#include "allocation.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
+#include "process.hpp"
 #include <mha/render/bench.hpp>
 
 namespace mha::app {

@@ -3,7 +3,7 @@
 #include "circuit_maps.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
-#include "grid.hpp"
+#include "figures.hpp"
 #include "output.hpp"
 #include "weights_only.hpp"
 #include <mha/circuits/vocabulary.hpp>

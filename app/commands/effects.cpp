@@ -1,12 +1,12 @@
 // effects: what each head and feed-forward does to a model's prediction.
 
-#include "allocation.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "effects_texts.hpp"
+#include "figures.hpp"
 #include "followed_tokens.hpp"
-#include "grid.hpp"
 #include "predicted_places.hpp"
+#include "process.hpp"
 #include "sweep.hpp"
 #include "text_groups.hpp"
 #include <mha/system/named.hpp>

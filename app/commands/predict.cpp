@@ -2,9 +2,9 @@
 
 #include "commands/commands.hpp"
 #include "followed_tokens.hpp"
-#include "growing_file.hpp"
 #include "output.hpp"
 #include "predicted_places.hpp"
+#include "resume.hpp"
 #include "text_groups.hpp"
 #include <mha/load/source.hpp>
 #include <mha/model/predict.hpp>

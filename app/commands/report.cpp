@@ -2,9 +2,9 @@
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
+#include "measure_notes.hpp"
 #include "output.hpp"
 #include "predicted_places.hpp"
-#include "sink_note.hpp"
 #include <mha/model/effects.hpp>
 #include <mha/render/report.hpp>
 

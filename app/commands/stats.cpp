@@ -2,12 +2,10 @@
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
-#include "grid.hpp"
+#include "figures.hpp"
+#include "measure_notes.hpp"
 #include "output.hpp"
-#include "separator_words.hpp"
-#include "sink_note.hpp"
 #include "stats_choice.hpp"
-#include "stats_order.hpp"
 #include "stats_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/stats.hpp>

@@ -38,8 +38,8 @@ std::vector<std::string> stages_of(const Layer& layer) {
   return names;
 }
 
-void stream(const Layer& layer, const std::string& stage, const py::function& use,
-            std::size_t threads) {
+void stream_layer(const Layer& layer, const std::string& stage, const py::function& use,
+                  std::size_t threads) {
   const Unlocked free;
   mha::stream(
       layer, stage,
@@ -89,7 +89,7 @@ void add_layer(py::module_& module) {
              const Unlocked free;
              return layer.with(name, tensor);
            })
-      .def("stream", &stream);
+      .def("stream", &stream_layer);
   module.def("settings", &table_of_settings);
   module.def("tensors", &table_of_tensors);
 }

@@ -52,9 +52,9 @@ Patch rows(const std::string& place, py::function function) {
   });
 }
 
-void stream(const Model& model, const Tokens& tokens, const std::vector<std::string>& stages,
-            const py::function& use, std::vector<Patch> patches, std::size_t threads,
-            const py::object& progress) {
+void stream_model(const Model& model, const Tokens& tokens, const std::vector<std::string>& stages,
+                  const py::function& use, std::vector<Patch> patches, std::size_t threads,
+                  const py::object& progress) {
   const RunOptions options = options_of({}, std::move(patches), true, threads, progress);
   const Unlocked free;
   model.stream(
@@ -185,7 +185,7 @@ void add_model(py::module_& module) {
                  options_of(std::move(keep), std::move(patches), streams, threads, progress);
              return without_lock([&] { return model.run(tokens, options); });
            })
-      .def("stream", &stream)
+      .def("stream", &stream_model)
       .def("layer",
            [](const Model& model, const std::string& layer, const std::optional<Tokens>& tokens,
               std::size_t threads, const py::object& progress) {

@@ -1,10 +1,12 @@
 #pragma once
-// A note where heads rest on the first key.
+// Notes on what is measured of heads: a sink on the first key, separators that are no token.
 
 #include "options.hpp"
 #include <mha/heads/measures.hpp>
+#include <mha/layer/layer.hpp>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,19 @@ private:
   };
   std::vector<OfLayer> sinks_;
   std::size_t layers_ = 0;
+};
+
+/// Which of some words are labels of keys in the layers that it looks at.
+class SeparatorWords {
+public:
+  explicit SeparatorWords(std::vector<std::string> words) : words_(std::move(words)) {}
+  void look_at(const Layer& layer);
+  /// A warning that names the words that no key has, and that count nothing; "": all are some.
+  std::string missing() const;
+
+private:
+  std::vector<std::string> words_;
+  std::set<std::string> found_;
 };
 
 } // namespace mha::app

@@ -1,5 +1,5 @@
 #pragma once
-// Counts the operations of computations, for --timings.
+// How far computations are: a bar on a terminal, and operations counted for --timings.
 
 #include "options.hpp"
 #include <mha/load/load.hpp>
@@ -12,6 +12,13 @@
 #include <string>
 
 namespace mha::app {
+
+/// Shows from here on how far computations are: after a second of one, on a terminal, gone when it
+/// ends. `layers` is how many are to be computed one after the other.
+void show_progress(std::size_t layers);
+
+/// Takes the bar off the screen. May be called by a signal handler.
+void clear_progress() noexcept;
 
 /// While it lives, it counts what computations are said to take, and passes it on to the bar.
 class WorkCount : public Watcher {

@@ -1,13 +1,19 @@
 #pragma once
-// --patch: what a stage holds is set, added to or multiplied while layers are computed.
+// A layer's settings and patches as options.
 
-#include "cli.hpp"
+#include "options.hpp"
 #include <mha/model/run_request.hpp>
 
 #include <string>
 #include <vector>
 
 namespace mha::app {
+
+/// One option per row of the settings table.
+void add_settings(Cli& cli, RunRequest& request);
+/// Takes the settings out of the sources: what is a tensor or a stage, too, is that. Throws
+/// UsageError for a setting with two values, Error for a value that it cannot have.
+void take_settings(RunRequest& request);
 
 /// Declares --patch, which may be given again. When the command has run, a patch that nothing has
 /// read is an Error.

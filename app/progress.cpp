@@ -1,10 +1,14 @@
-#include "progress_bar.hpp"
+#include "progress.hpp"
 
 #include "console.hpp"
+#include <mha/model/run.hpp>
+#include <mha/observe/trace.hpp>
 #include <mha/system/error.hpp>
 #include <mha/system/watch.hpp>
 
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -24,7 +28,7 @@ constexpr std::chrono::milliseconds interval{100};  // between two pictures
 
 std::atomic<bool> drawn = false;
 
-void put(std::string_view text) {
+void write_to_terminal(std::string_view text) {
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return; // the terminal is gone
 }
 
@@ -83,7 +87,7 @@ private:
     std::string bar;
     for (std::size_t i = 0; i < cells; ++i) bar += i < full ? "━" : "╌";
     drawn = true;
-    put("\r" + bar + render::shortened(text, text_style.width - 1) + "\x1b[K");
+    write_to_terminal("\r" + bar + render::shortened(text, text_style.width - 1) + "\x1b[K");
   }
 
   std::mutex lock_;
@@ -103,7 +107,23 @@ void show_progress(std::size_t layers) {
 }
 
 void clear_progress() noexcept {
-  if (drawn.exchange(false)) put("\r\x1b[K");
+  if (drawn.exchange(false)) write_to_terminal("\r\x1b[K");
+}
+
+MoreTimings passes_of(const WorkCount& work, const OpenedModel& model, std::size_t threads) {
+  const double operations = work.operations();
+  const Uncounted unit(model.sources());
+  const WorkCount one;
+  const std::shared_ptr<const TextLayers> made = model.text_layers();
+  const TextLayers& layers = *made;
+  Advance way;
+  way.threads = threads;
+  const Layer ends = layers.ends(advance(layers, layers.embedded(), layers.count(), way).x);
+  if (ends.ends->has(Stage::logits)) trace(ends, {Stage::logits}, {}, threads);
+  return [operations, passes = operations / one.operations()](render::JsonText& json) {
+    json.key("operations").as_it_is(fmt::format("{:.6g}", operations));
+    add_fixed(json, "passes", passes, 2);
+  };
 }
 
 } // namespace mha::app
