@@ -1,4 +1,4 @@
-// mha::diff and mha::diagnose for Python. What users see of them is in mha/diagnose.py.
+// mha::diff and mha::diagnose for Python. The public interface is in mha/diagnose.py.
 
 #include "arrays.hpp"
 
@@ -72,7 +72,7 @@ py::tuple tuple_of(const Differences& found) {
                         notes_of(found.notes));
 }
 
-/// What is asked of a comparison: stages by name, and tolerances.
+/// The options of a comparison: names of stages, and tolerances.
 using Asked = std::tuple<std::vector<std::string>, std::optional<double>, std::optional<double>>;
 
 DiffOptions diff_options_of(const Asked& asked) {

@@ -1,4 +1,4 @@
-// mha::Layer for Python. What users see of it is in mha/layer.py.
+// mha::Layer for Python. The public interface is in mha/layer.py.
 
 #include "arrays.hpp"
 
@@ -16,12 +16,12 @@ namespace mha::python {
 
 namespace {
 
-/// The settings in force, as a file would have them.
+/// The settings in effect, written as in a file.
 py::dict settings_of(const Layer& layer) {
-  py::dict said;
+  py::dict settings;
   for (const SettingInfo& info : settings_table())
-    said[py::str(std::string(info.name))] = info.get(layer.settings);
-  return said;
+    settings[py::str(std::string(info.name))] = info.get(layer.settings);
+  return settings;
 }
 
 py::dict dims_of(const Layer& layer) {

@@ -1,4 +1,4 @@
-// mha::Model, Tokens, Run and Patch for Python. What users see of them is in mha/model.py.
+// mha::Model, Tokens, Run and Patch for Python. The public interface is in mha/model.py.
 
 #include "arrays.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-/// The options of a call; the caller holds `progress` for as long as it lasts.
+/// The options of a call. The caller keeps `progress` alive during the call.
 RunOptions options_of(std::vector<std::string> keep, std::vector<Patch> patches, bool streams,
                       std::size_t threads, const py::object& progress) {
   RunOptions options;
@@ -39,7 +39,7 @@ Model open(std::string folder, const std::string& dtype, std::optional<std::size
 }
 
 Patch rows(const std::string& place, py::function function) {
-  // The function is let go by whichever thread lets go of the patch.
+  // The last owner of the patch deletes the function, from any thread.
   const auto kept =
       std::shared_ptr<py::function>(new py::function(std::move(function)), [](py::function* last) {
         const py::gil_scoped_acquire lock;
