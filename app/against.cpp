@@ -20,9 +20,10 @@ void add_against(Cli& cli, std::vector<std::string>& against) {
   Option option;
   option.name = "--against";
   option.value_name = "REF";
-  option.help = "a file or folder of stages, or STAGE=FILE[:TENSOR][@AXES]; may be given again. "
-                "Names of other tools are understood, tokens first and packed heads too. textbook: "
-                "every stage of attention by <mha/textbook.hpp> in float64";
+  option.help = "the other implementation's stages: a file, a folder, or "
+                "STAGE=FILE[:TENSOR][@AXES]; may be repeated. Names used by other tools, tokens "
+                "before heads and packed heads are recognised. textbook: compare with "
+                "<mha/textbook.hpp>, which computes every stage of attention in float64";
   option.completes = Completes::files;
   option.repeats = true;
   option.set = [&against](const std::string& text) { against.push_back(text); };
@@ -38,7 +39,7 @@ void require_against(std::string_view command, const std::vector<std::string>& a
 
 namespace {
 
-/// The first file of a reference that holds token numbers, by their own name; "": none does.
+/// The first file of a reference that contains token numbers under a name of their own, or "".
 std::string file_of_tokens(const std::vector<std::string>& against) {
   for (const std::string& text : against) {
     const io::Source source = io::parse_source(text);
@@ -65,14 +66,14 @@ OpenedModel open_compared(RunRequest& request, const std::vector<std::string>& a
       try {
         OpenedModel model = open_model(of_reference, common);
         request = std::move(of_reference);
-        print_note(fmt::format("no text is given: --ids {}, the reference's own", io::shown(path)),
-                   common);
+        print_note(
+            fmt::format("no text given: using the reference's own, --ids {}", io::shown(path)),
+            common);
         return model;
-      } catch (const Error&) { // two dumps, whose layers are computed from nothing
+      } catch (const Error&) { // two dumps have no layers to compute
       }
     }
-    fail("{}; or compare the whole model: give the text that the reference was computed for, by "
-         "--text or --ids",
+    fail("{}; or compare the whole model: give the reference's text with --text or --ids",
          error.message());
   }
 }
@@ -101,10 +102,11 @@ std::string retyped_against(const std::vector<std::string>& against) {
 
 namespace {
 
-/// One order is believed where it points the reference's way and the other does not.
-constexpr double alike = 0.5, clearly = 0.2;
+/// An order is accepted if its cosine with the reference exceeds `similar`, and the other order's
+/// by `margin`.
+constexpr double similar = 0.5, margin = 0.2;
 
-/// The request with these bindings in the place of those without axes, or beside its files.
+/// The request with these bindings, which replace those without axes or are added to its files.
 RunRequest with_bindings(RunRequest request, const std::vector<std::string>& bindings) {
   for (const std::string& binding : bindings) {
     const std::string typed = binding.substr(0, binding.rfind('@'));
@@ -117,8 +119,8 @@ RunRequest with_bindings(RunRequest request, const std::vector<std::string>& bin
   return request;
 }
 
-/// How far the stage that points the least in the reference's direction does; 1: all agree.
-double likeness(const Diff& found) {
+/// The smallest cosine between a stage and the reference; 1 if all agree.
+double least_cosine(const Diff& found) {
   if (found.equal()) return 1;
   double least = 1;
   for (const StageDiff& row : found.stages) least = std::min(least, row.difference.cosine);
@@ -130,28 +132,27 @@ double likeness(const Diff& found) {
 bool takes_other_order(OpenedModel& model, RunRequest& request, const LoadedLayer& loaded,
                        const Diff* found, const ReferenceFiles& against, Common& common) {
   if (model.texts() || loaded.other_order.empty() || (found && found->equal())) return false;
-  const double here = found ? likeness(*found) : -1;
+  const double here = found ? least_cosine(*found) : -1;
   try {
     RunRequest other = with_bindings(request, loaded.other_order);
     OpenedModel other_model(other);
     const LoadedLayer turned = other_model.load(loaded.id);
     CommonEffort effort(common);
     const Reference reference = load_readings(turned, against, effort).front();
-    const double there = likeness(diff(turned.layer, reference, {}, common.threads));
-    if (there == 1 || (there > alike && there > here + clearly)) {
-      print_note(
-          fmt::format("the reference has heads and tokens in the other order, which is read: "
-                      "{}",
-                      fmt::join(loaded.other_order, " ")),
-          common);
+    const double there = least_cosine(diff(turned.layer, reference, {}, common.threads));
+    if (there == 1 || (there > similar && there > here + margin)) {
+      print_note(fmt::format(
+                     "the reference has heads and tokens in the other order, which is now used: {}",
+                     fmt::join(loaded.other_order, " ")),
+                 common);
       request = std::move(other);
       model = std::move(other_model);
       return true;
     }
-  } catch (const Error&) { // the other order fits nothing else that there is
+  } catch (const Error&) { // the other order does not fit the other tensors
   }
-  if (here < alike)
-    print_note(fmt::format("if heads and tokens lie in the other order, say so: {}",
+  if (here < similar)
+    print_note(fmt::format("if heads and tokens are stored in the other order, give {}",
                            fmt::join(loaded.other_order, " ")),
                common);
   return false;

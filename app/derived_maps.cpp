@@ -14,13 +14,13 @@ namespace mha::app {
 
 namespace {
 
-/// What one picture shows, a value a layer.
+/// The values of one picture, one for each layer.
 struct DerivedFile {
   std::string path;
   std::vector<render::Value> values;
 };
 
-/// Adds a layer's matrices to the files that show them.
+/// Computes a layer's matrices and adds them to their files.
 void add_layer(const LoadedLayer& loaded, Stage stage, const DerivedPictures& asked,
                const ComputeLayer& by, Common& common, std::vector<DerivedFile>& files) {
   const Layer& layer = loaded.layer;
@@ -47,7 +47,7 @@ void add_layer(const LoadedLayer& loaded, Stage stage, const DerivedPictures& as
   }
 }
 
-/// A side of a panel: the positions of one item without its padding, or their labels.
+/// The axis of a panel: the labels or positions of one item without padding.
 render::GridAxis axis_of(const render::Side& side, std::size_t item) {
   const render::Side own = side.without_padding(item);
   render::GridAxis axis{std::string(render::name_of(own.axis)), own.labels, !own.labels.empty()};

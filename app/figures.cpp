@@ -16,10 +16,10 @@ bool is_picture(const std::string& form) {
 
 } // namespace
 
-/// What is said of a figure, where one is drawn.
 void FigureOptions::check(const std::string& form, const RunRequest& request,
                           const Common& common) {
-  if (title && no_title) throw UsageError("--title and --no-title: give one of them");
+  if (title && no_title)
+    throw UsageError("--title and --no-title contradict each other; give one of them");
   if (zoom && !(*zoom > 0))
     throw UsageError(fmt::format("--zoom is {}: more than 0 expected", *zoom));
   if (style.width == std::size_t{0}) throw UsageError("--width is 0: at least 1 expected");
@@ -28,11 +28,10 @@ void FigureOptions::check(const std::string& form, const RunRequest& request,
   const bool scaled = std::ranges::any_of(
       request.settings, [](const auto& setting) { return setting.first == "scale"; });
   if (scaled && is_picture(form) && !zoom && !style.width)
-    print_note("--scale is what scores are multiplied by; --zoom and --width make a picture larger",
-               common);
+    print_note("--scale multiplies the scores; use --zoom or --width for a larger picture", common);
 }
 
-/// A picture in the terminal has a title; a table has none.
+/// A picture in the terminal can have a title; a table cannot.
 void FigureOptions::refuse_beside(const std::string& form) const {
   if (is_picture(form)) return;
   const bool in_terminal = form == "text";
@@ -42,8 +41,9 @@ void FigureOptions::refuse_beside(const std::string& form) const {
         std::pair(title.has_value() && !in_terminal, "--title"),
         std::pair(no_title && !in_terminal, "--no-title")})
     if (given)
-      throw UsageError(fmt::format("{} is for pictures: write to FILE.png, FILE.svg or FILE.pdf{}",
-                                   name, style.annotate ? "; " + numbers : ""));
+      throw UsageError(
+          fmt::format("{} applies to pictures: write to FILE.png, FILE.svg or FILE.pdf{}", name,
+                      style.annotate ? "; " + numbers : ""));
 }
 
 std::string FigureOptions::title_of(std::string by_default) const {
@@ -55,18 +55,19 @@ void add_figure(Cli& cli, FigureOptions& figure, std::string numbers) {
   figure.numbers = std::move(numbers);
   cli.shared_group("The figure");
   cli.value("--width", "N", figure.style.width,
-            "pixels that the picture is wide: panels as large as fit, letters keep their size");
+            "width in pixels: panels are as large as fits, letters keep their size");
   cli.value("--zoom", "X", figure.zoom,
-            "everything X times as large: --zoom 3 of a PNG for print (--scale is the layer's)");
-  cli.value("--title", "WORDS", figure.title, "the title; default: what is drawn, and the source");
-  cli.flag("--no-title", figure.no_title, "no title, as for a figure with a caption");
-  cli.flag("--annotate", figure.style.annotate, "every cell has its number on it");
+            "enlarge everything X times: --zoom 3 for a PNG in print (--scale is a setting of the "
+            "layer)");
+  cli.value("--title", "WORDS", figure.title,
+            "the title; default: the stage or measure, and the source");
+  cli.flag("--no-title", figure.no_title, "no title, for a figure with a caption");
+  cli.flag("--annotate", figure.style.annotate, "print its number on every cell");
 }
 
 void add_grid_option(Cli& cli, std::string& measure, const std::vector<std::string>& names) {
-  std::string help =
-      "layers × heads as a picture, coloured by this measure: in the terminal, or -o "
-      "FILE.png, FILE.svg or FILE.pdf";
+  std::string help = "draw layers × heads coloured by this measure, in the terminal or with -o "
+                     "FILE.png, FILE.svg or FILE.pdf";
   constexpr std::size_t max_listed_names = 10; // longer lists do not fit the help
   if (names.size() <= max_listed_names) help += fmt::format("; one of {}", fmt::join(names, ", "));
   cli.value("--grid", "MEASURE", measure, help).offers(names).chooses = false; // a picture's
@@ -77,17 +78,16 @@ std::string picture_format(const OutputOptions& output, bool grid_requested) {
   if (form == "png" || form == "svg" || form == "pdf") {
     // An SVG is text, which a terminal can show.
     if (form != "svg" && output.to_standard_output() && output_is_terminal())
-      fail("bytes of a {} do not belong on a terminal; give --output, or pipe them on",
+      fail("a {} is not written to a terminal; give --output, or pipe it into a program",
            form == "png" ? "PNG" : "PDF");
     return form;
   }
   if (form == "text") return "text";
   if (!grid_requested) return "";
   if (form != "table")
-    throw UsageError(
-        fmt::format("--grid is a picture: text, .png, .svg or .pdf, and not {}; without it "
-                    "{} has the numbers",
-                    form, form));
+    throw UsageError(fmt::format("--grid draws a picture: text, .png, .svg or .pdf, not {}; "
+                                 "without --grid, {} has the numbers",
+                                 form, form));
   return "text";
 }
 

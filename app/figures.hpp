@@ -16,33 +16,33 @@ struct FigureOptions {
   std::optional<std::string> title;
   std::optional<double> zoom;
   render::FigureStyle style;
-  std::string numbers; ///< how the same numbers are printed, for messages
+  std::string numbers; ///< how to print the same numbers, for messages
 
-  /// Throws UsageError for options that contradict each other, or that `form` does not take: "text"
-  /// and the formats of tables are no pictures; fills in the style.
+  /// Fills in the style. Throws UsageError for options that contradict each other or do not apply
+  /// to `form`: "text" and the formats of tables are not pictures.
   void check(const std::string& form, const RunRequest& request, const Common& common);
-  /// The title of a figure that is called `by_default`; "": none.
+  /// The title, `by_default` unless the options set another; "" for none.
   std::string title_of(std::string by_default) const;
 
 private:
   void refuse_beside(const std::string& form) const;
 };
 
-/// `numbers`: how a reader gets the numbers of a picture, "`show` prints a map's numbers".
+/// `numbers`: how to get a picture's numbers, "`show` prints a map's numbers".
 void add_figure(Cli& cli, FigureOptions& figure, std::string numbers);
 
-/// --grid of a command; `names`: the measures that it takes.
+/// Declares --grid; `names` are the measures that it accepts.
 void add_grid_option(Cli& cli, std::string& measure, const std::vector<std::string>& names);
 
-/// Returns png, svg, pdf or text, or an empty string if the output is no picture: neither --grid,
-/// --format nor the path's extension asks for one. Throws UsageError for a format of numbers beside
-/// --grid, Error if bytes of a PNG or PDF would go to a terminal.
+/// Returns png, svg, pdf or text, or an empty string if neither --grid, --format nor the path's
+/// extension asks for a picture. Throws UsageError for a format of numbers with --grid, Error if
+/// the bytes of a PNG or PDF would go to a terminal.
 std::string picture_format(const OutputOptions& output, bool grid_requested);
 
-/// The format of the picture if the output is one, else that of the numbers.
+/// The format of the picture, or of the numbers if there is none.
 std::string picture_or_form(const OutputOptions& output, bool grid_requested);
 
-/// Where a picture goes, and as what.
+/// The target of a picture, and its format.
 struct GridFile {
   const std::string& path; ///< or standard output
   const std::string& form; ///< "text", "png", "svg" or "pdf"

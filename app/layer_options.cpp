@@ -17,8 +17,8 @@ std::string option_of(std::string_view setting) {
   return name;
 }
 
-/// Whether all that a value may be are words as they stand, "none|half", and none of them is a
-/// placeholder, as NUMBER and T,H,W are.
+/// Whether the allowed values are literal words, "none|half", without placeholders such as NUMBER
+/// and T,H,W.
 bool are_words(std::string_view values) {
   return std::ranges::none_of(values, [](char c) { return c >= 'A' && c <= 'Z'; });
 }
@@ -26,7 +26,7 @@ bool are_words(std::string_view values) {
 } // namespace
 
 void add_settings(Cli& cli, RunRequest& request) {
-  cli.shared_group("Settings of the layer, where they differ from what the files say", true);
+  cli.shared_group("Settings of the layer, which override those in the files", true);
   for (const SettingInfo& info : settings_table()) {
     Option option;
     option.name = option_of(info.name);
@@ -58,9 +58,9 @@ void take_settings(RunRequest& request) {
     const std::string value = source.substr(equals + 1);
     for (const auto& [given, text] : request.settings)
       if (given == info->name && text != value)
-        throw UsageError(fmt::format("{} is '{}' and then '{}': it takes one value; leave one of "
-                                     "them out",
-                                     info->name, text, value));
+        throw UsageError(
+            fmt::format("{} is set to '{}' and to '{}', but takes one value; leave one out",
+                        info->name, text, value));
     Settings checked;
     set(checked, info->name, value, source);
     request.settings.emplace_back(info->name, value);
@@ -72,10 +72,10 @@ void add_patches(Cli& cli, RunRequest& request) {
   Option option;
   option.name = "--patch";
   option.value_name = "PLACE=VALUE";
-  option.help = "what a stage holds is replaced, added to (+=, -=) or multiplied (*=) while it is "
-                "computed: 'layers.3.head_out[0] = zero', 'weights[2,-1,0] *= 0.5'; VALUE: a "
-                "number, zero, mean, a file, from 'another text', 4 * from 'one' - 'another'; "
-                "again: several";
+  option.help =
+      "replace, add to (+=, -=) or multiply (*=) the values of a stage while it is computed: "
+      "'layers.3.head_out[0] = zero', 'weights[2,-1,0] *= 0.5'; VALUE: a number, zero, mean, a "
+      "file, from 'another text', 4 * from 'one' - 'another'; may be repeated";
   option.repeats = true;
   option.set = [&request](const std::string& text) {
     if (!request.patches) request.patches = std::make_shared<Patcher>();

@@ -1,5 +1,6 @@
 #pragma once
-// A layer's settings and patches as options.
+// Options that change a layer: its settings ("--causal", or among the sources "causal=true") and
+// --patch.
 
 #include "options.hpp"
 #include <mha/model/run_request.hpp>
@@ -9,16 +10,17 @@
 
 namespace mha::app {
 
-/// One option per row of the settings table.
+/// Declares one option for each row of the settings table.
 void add_settings(Cli& cli, RunRequest& request);
-/// Takes the settings out of the sources: what is a tensor or a stage, too, is that. Throws
-/// UsageError for a setting with two values, Error for a value that it cannot have.
+/// Moves the settings among the sources to `request.settings`. A name that is also a tensor or a
+/// stage stays a source. Throws UsageError for a setting with two values, Error for an invalid
+/// value.
 void take_settings(RunRequest& request);
 
-/// Declares --patch, which may be given again. When the command has run, a patch that nothing has
-/// read is an Error.
+/// Declares --patch, which may be repeated. After the command, a patch that was never used is an
+/// Error.
 void add_patches(Cli& cli, RunRequest& request);
-/// Those of a request, as they were typed.
+/// The patches of a request as typed.
 std::vector<std::string> typed_patches(const RunRequest& request);
 
 } // namespace mha::app

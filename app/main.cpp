@@ -25,8 +25,8 @@ std::string usage_hint(const std::string& command) {
   return fmt::format(" (see `mha-inspect {}--help`)", command.empty() ? "" : command + " ");
 }
 
-/// Whether the first word is a path or a binding (NAME=FILE), which suggests that the
-/// command was left out.
+/// Whether the first word is a path or a binding (NAME=FILE), which suggests that the command is
+/// missing.
 bool looks_like_a_source(const std::string& word) {
   return word.find_first_of("./=") != std::string::npos || access(word.c_str(), F_OK) == 0;
 }
@@ -37,11 +37,11 @@ const Command& find_command(const std::string& name) {
   } catch (const UsageError&) {
     if (!looks_like_a_source(name)) throw;
     throw UsageError(
-        fmt::format("'{}' is no command; did you mean `mha-inspect show {}`?", name, name));
+        fmt::format("'{}' is not a command; did you mean `mha-inspect show {}`?", name, name));
   }
 }
 
-/// -h alone is a page; --help, and -h all, are everything.
+/// -h shows a page; --help and -h all show everything.
 HelpDepth help_depth(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i)
     if (arguments[i] == "--help" ||
@@ -76,7 +76,8 @@ int run(std::vector<std::string> arguments) {
   const std::string name = arguments[0];
   std::string hinted_command;
   try {
-    if (name[0] == '-') throw UsageError(fmt::format("'{}' stands before the command", name));
+    if (name[0] == '-')
+      throw UsageError(fmt::format("'{}' comes before the command: put options after it", name));
     const Command& command = find_command(name);
     hinted_command = name;
     Cli cli(name);

@@ -28,17 +28,17 @@ void SinkNote::add(const std::string& layer, const std::vector<HeadMeasures>& he
 
 void SinkNote::print(const Common& common) const {
   if (sinks_.empty()) return;
-  const auto most = std::ranges::max_element(sinks_, {}, &OfLayer::share);
+  const auto most = std::ranges::max_element(sinks_, {}, &LayerSink::share);
   const std::string share = fmt::format("{:.0f} %", 100 * most->share);
-  const std::string where =
-      layers_ == 1 ? fmt::format("key 0 has {} of the weight: a sink", share)
-                   : fmt::format("key 0 has more than a third of the weight in {} of {} layers, up "
-                                 "to {} in layer {}: a sink",
-                                 sinks_.size(), layers_, share, most->layer);
+  const std::string where = layers_ == 1
+                                ? fmt::format("key 0 has {} of the weight (a sink)", share)
+                                : fmt::format("key 0 has more than a third of the weight in {} of "
+                                              "{} layers, up to {} in layer {} (a sink)",
+                                              sinks_.size(), layers_, share, most->layer);
   print_note(where + "; `map --without-sink` draws the other keys", common);
 }
 
-void SeparatorWords::look_at(const Layer& layer) {
+void SeparatorWords::search(const Layer& layer) {
   for (std::size_t b = 0; b < layer.dims.B && found_.size() < words_.size(); ++b)
     for (const std::string& token : layer.key_tokens_of(b))
       if (is_one_of(token, words_)) found_.insert(token);
@@ -50,7 +50,7 @@ std::string SeparatorWords::missing() const {
     if (!found_.contains(word))
       list += fmt::format("{}'{}'", list.empty() ? "" : ", ", render::visible(word));
   if (list.empty()) return "";
-  return fmt::format("--separators: no token is {}; `tokens` shows how they are written", list);
+  return fmt::format("--separators: no token is {}; `tokens` shows how tokens are written", list);
 }
 
 } // namespace mha::app

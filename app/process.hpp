@@ -5,19 +5,19 @@
 
 namespace mha::app {
 
-/// Does the work, with stack enough for it where the limit (ulimit -s) leaves too little: then on a
-/// thread, which has its own; so have the threads that it starts. Returns what the work returns.
+/// Runs `work` with a large enough stack and returns its result. If the limit (ulimit -s) is too
+/// small, the work runs on a thread with a stack of its own, as do the threads that it starts.
 int run_on_own_stack(const std::function<int()>& work);
 
-/// Memory that one run gives back stays in the process for the next run, as frameworks' arenas keep
-/// it: else the system clears the same pages again and again. For commands that run a model many
-/// times. Larger blocks are kept anyway (system/memory.hpp).
+/// Keeps memory that one run frees in the process for the next run, as frameworks' arenas do:
+/// otherwise the system clears the same pages again and again. For commands that run a model many
+/// times. Larger blocks are kept in any case (system/memory.hpp).
 void keep_freed_memory();
 
-/// Ctrl-C, SIGTERM, a closed terminal, a limit of time and every other signal that can be caught
-/// leave no temporary files behind, and then end the program as they always do (for a shell: 130,
-/// 143, 129 …). A mapped file that becomes shorter while it is
-/// read is a message and exit code 2. Too large a file is an error of write().
+/// Installs handlers that remove temporary files when Ctrl-C, SIGTERM, a closed terminal, a time
+/// limit or any other signal that can be caught ends the program; its exit code stays that of the
+/// signal (130, 143, 129 … in a shell). If a mapped file becomes shorter while it is read, the
+/// program prints a message and exits with 2. A file that is too large is an error of write().
 void handle_signals();
 
 } // namespace mha::app

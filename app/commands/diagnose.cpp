@@ -1,4 +1,4 @@
-// diagnose: which change of convention turns the difference from a reference into agreement.
+// diagnose: finds the change of convention under which a layer agrees with a reference.
 
 #include "against.hpp"
 #include "commands/commands.hpp"
@@ -42,8 +42,8 @@ private:
   std::string next_step(const std::string& layer, const Diagnosis& diagnosis) const;
 };
 
-/// A tensor that is to be read otherwise is of a file; one that was not read as it lies there
-/// cannot be.
+/// Adds the files of tensors whose reading changes. A tensor that was not read directly from a file
+/// cannot be reproduced by an option.
 void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
   for (Change& change : diagnosis.changes) {
     TensorEdit* const edit = change.reproduction.tensor();
@@ -57,7 +57,7 @@ void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
   }
 }
 
-/// What reproduces a change, typed after the request: settings replace its own.
+/// Adds the options that reproduce a change to the request; settings replace its own.
 void type_reproduction(RunRequest& request, const Edits& edits) {
   for (const SettingEdit& setting : edits.of<SettingEdit>()) {
     std::erase_if(request.settings, [&](const auto& one) { return one.first == setting.name; });
@@ -67,7 +67,7 @@ void type_reproduction(RunRequest& request, const Edits& edits) {
     request.sources.push_back(console_text(text_of(tensor)));
 }
 
-/// A number of one digit, no less than this.
+/// Rounds up to one significant digit.
 double rounded_up(double value) {
   const double unit = std::pow(10, std::floor(std::log10(value)));
   return std::ceil(value / unit) * unit;
@@ -110,32 +110,33 @@ std::string proof_of(const RunRequest& request, const std::string& layer,
       if (again || !(largest > 0) || !std::isfinite(largest)) return "";
       tolerances.absolute = rounded_up(largest);
     }
-  } catch (const Error&) { // options that these sources do not allow prove nothing
+  } catch (const Error&) { // these sources do not allow the options
   }
   return "";
 }
 
-/// The command that shows the agreement, where options make all the changes.
+/// The command that shows the agreement, if options reproduce all changes.
 std::string DiagnoseCommand::next_step(const std::string& layer, const Diagnosis& diagnosis) const {
   const std::string words = proof_of(request, layer, diagnosis, against, common);
   return words.empty() ? "" : "\nSee it: " + words + "\n";
 }
 
-/// Of a whole model: every layer, the embedding and the end.
+/// Diagnoses a whole model: every layer, the embedding and the end.
 int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text_style) {
   const WorkCount work;
   const double before = common.read_s + common.compute_s;
-  double took = 0;
+  double wall = 0;
   DiagnosisCalls calls;
   calls.load = [&](const std::string& id) { return load_layer(model, id, common); };
   calls.read = [&](const Reference& reference) { report_reading(reference, common, false, false); };
   calls.note = [&](const std::string& text) { print_note(text, common); };
   const ModelDiagnosis found = [&] {
-    const Stopwatch watch(took);
+    const Stopwatch watch(wall);
     CommonEffort effort(common);
     return diagnose_model(model, ReferenceFiles(against), calls, effort);
   }();
-  common.compute_s += took - (common.read_s + common.compute_s - before); // loading is counted
+  common.compute_s +=
+      wall - (common.read_s + common.compute_s - before); // loading is already included
   std::vector<render::LayerDiagnosis> places;
   bool explained = found.not_judged.empty() && !found.coverage.lacks_steps();
   for (const PlaceDiagnosis& place : found.places) {
@@ -154,7 +155,7 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text
   return explained ? 0 : 1;
 }
 
-/// Whether the reference shows that heads and tokens of q, k and v lie in the other order.
+/// Whether the reference shows that q, k and v have heads and tokens in the other order.
 bool DiagnoseCommand::reads_other_order(OpenedModel& model, const LoadedLayer& loaded,
                                         const ReferenceFiles& files) {
   if (loaded.other_order.empty()) return false;
@@ -164,7 +165,7 @@ bool DiagnoseCommand::reads_other_order(OpenedModel& model, const LoadedLayer& l
     CommonEffort effort(common);
     reference = load_readings(loaded, files, effort).front();
     found = diff(loaded.layer, *reference, {}, common.threads);
-  } catch (const Error&) { // told where nothing else fits
+  } catch (const Error&) { // reported if the other order does not fit either
   }
   return takes_other_order(model, request, loaded, found ? &*found : nullptr, files, common);
 }
@@ -182,7 +183,7 @@ int DiagnoseCommand::run() {
   std::vector<render::LayerDiagnosis> found;
   TextFile file(output.path);
   const render::Sink sink = file.sink();
-  for (const std::string& id : std::vector(model.chosen())) { // it may be reopened
+  for (const std::string& id : std::vector(model.chosen())) { // the model may be reopened
     const ReferenceFiles files(against);
     LoadedLayer loaded = load_layer(model, id, common);
     if (reads_other_order(model, loaded, files)) loaded = load_layer(model, id, common);
@@ -220,14 +221,13 @@ int DiagnoseCommand::run() {
 Run declare_diagnose(Cli& cli) {
   const auto diagnose = std::make_shared<DiagnoseCommand>();
   cli.about(
-      "Finds the convention that another implementation has otherwise: the smallest change of this "
-      "layer under which it gives the reference's numbers (a transposed weight, keys and values "
-      "exchanged, the scale, the rotary style, the mask's polarity …; docs/diagnose.md lists "
-      "them). "
-      "The reference may hold several stages, which are settled one after the other, or the output "
-      "alone. Two changes are tried together where no single one explains a stage. Says the option "
-      "that reproduces the reference's numbers here, where there is one, and what to change there. "
-      "Exit code 0: explained, or equal; 1: not explained; 2: trouble.");
+      "Finds the convention in which another implementation differs: the smallest change of this "
+      "layer that gives the reference's numbers (a transposed weight, exchanged keys and values, "
+      "the scale, the rotary style, the polarity of the mask …; docs/diagnose.md lists them). The "
+      "reference may contain several stages, which are explained one after the other, or only the "
+      "output. If no single change explains a stage, pairs of changes are tried. Prints the option "
+      "that reproduces the reference's numbers, if there is one, and what to change in the other "
+      "implementation. Exit code 0: explained or equal; 1: not explained; 2: error.");
   cli.group("The reference");
   add_against(cli, diagnose->against);
   add_output(cli, diagnose->output, {"table", "json"}, "write to a file");
@@ -236,10 +236,10 @@ Run declare_diagnose(Cli& cli) {
   cli.example(
       "diagnose data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --scale d_model "
       "--quiet --against data/induction/expected/layer1.npz",
-      "every stage that another implementation saved");
+      "diagnose from all stages that another implementation saved");
   cli.example("diagnose data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --rope half "
               "--quiet --against output=data/induction/expected/layer1.npz:output --format json",
-              "its output alone, for another program");
+              "diagnose from the output alone; output for another program");
   return [diagnose] { return diagnose->run(); };
 }
 

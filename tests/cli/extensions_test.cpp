@@ -147,7 +147,7 @@ TEST_CASE("extensions: one that means nothing names those that the command write
     const Result result = run(words);
     INFO(name << ": " << result.err);
     CHECK(result.code == 2);
-    CHECK_THAT(result.err, Contains("a.xyz: the extension names no format ("));
+    CHECK_THAT(result.err, Contains("a.xyz: unknown extension; expected "));
     for (const auto& [extension, format] : extensions) {
       const bool there = result.err.find(extension + ",") != std::string::npos ||
                          result.err.find(extension + ")") != std::string::npos;

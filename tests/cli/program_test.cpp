@@ -72,7 +72,7 @@ TEST_CASE("fails for an unknown command") {
   CHECK(result.out.empty());
   CHECK(one_line(result.err));
   CHECK_THAT(result.err,
-             Contains("no command is called 'shwo'; did you mean 'show'?") && Contains("--help"));
+             Contains("unknown command 'shwo'; did you mean 'show'?") && Contains("--help"));
 }
 
 TEST_CASE("a file in the place of the command gets the line that was meant") {

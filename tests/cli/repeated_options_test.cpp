@@ -51,7 +51,8 @@ TEST_CASE("repeated: another value of an option that takes one is an error, what
       const Result result = run(words);
       INFO(command << " " << name << "\n" << result.err);
       const bool refused =
-          result.err.find(name + " is '1' and then '2': it takes one value") != std::string::npos;
+          result.err.find(name + " is set to '1' and to '2', but takes one value") !=
+          std::string::npos;
       CHECK(refused == !go_on.contains(name));
       if (refused) CHECK(result.code == 2);
       ++tried;
@@ -69,7 +70,7 @@ TEST_CASE("repeated: the same value again is no other, an opposite is") {
   CHECK(with({"--causal", "--causal"}).out == with({"--causal"}).out);
   const Result both = with({"--causal", "--no-causal"});
   CHECK(both.code == 2);
-  CHECK_THAT(both.err, Contains("--causal and --no-causal are opposites; leave one of them out"));
+  CHECK_THAT(both.err, Contains("--causal and --no-causal contradict each other; leave one out"));
   CHECK(with({"-s", "q", "--stage", "k", "-f", "json"}).out ==
         with({"-s", "q,k", "-f", "json"}).out);
 }
