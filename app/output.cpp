@@ -184,7 +184,7 @@ std::string form_of(const OutputOptions& output) {
   if (any.empty() && output.allows_any_extension) return "";
   const std::string path = render::visible(output.path);
   if (any.empty())
-    throw UsageError(fmt::format("{}: unknown extension; expected {}{}", path,
+    throw UsageError(fmt::format("{}: unknown extension (expected {}){}", path,
                                  extensions_of(output),
                                  output.formats.size() > 1 ? "; give --format" : ""));
   const bool array = any == "npz" || any == "safetensors";

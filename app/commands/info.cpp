@@ -83,7 +83,7 @@ void Info::note_unused(const Inventory& inventory) const {
     if (labels || (!one && is_one_of(name, of_layer))) idle.push_back(name);
   }
   if (idle.empty()) return;
-  print_note(fmt::format("{} has no effect on the list{}", fmt::join(idle, ", "),
+  print_note(fmt::format("{}: no effect on the list{}", fmt::join(idle, ", "),
                          one ? "; `show` prints labels"
                              : ", because no single layer is listed; choose one with --layer"),
              common.color);

@@ -133,7 +133,7 @@ TEST_CASE("dump --resume: results of another text, patch or setting are no resul
     const std::size_t at = result.err.find("were skipped");
     return at == std::string::npos
                ? ""
-               : result.err.substr(at + 16, result.err.find('\n', at) - at - 16);
+               : result.err.substr(at + 12, result.err.find('\n', at) - at - 12);
   };
   const std::vector<std::string> ids{"--ids", "1,5,9"};
   const std::string patch = "layers.2.head_out[0] = zero";

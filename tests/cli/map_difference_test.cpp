@@ -153,7 +153,7 @@ TEST_CASE("map --minus: colours around zero, in every form") {
 
 TEST_CASE("map --minus and --batch mean: one line says what is wrong") {
   for (const auto& [line, message] : std::vector<std::pair<std::string, std::string>>{
-           {bard + "--layer 2 --minus-text king", "a map of 5 × 5 less one of"},
+           {bard + "--layer 2 --minus-text king", "a map of 5 × 5 and one of"},
            {bard + "--layer 2 -o x.npy",
             "map writes an array only of a difference (--minus), a mean"},
            {bard + "--layer 2 --minus-layer 1 -o '{head}.png'", "leave out {head}"},

@@ -233,7 +233,7 @@ TEST_CASE("map: says what is wrong, and how to cure it") {
       {{"-s", "q"}, "q is no map of queries × keys: choose scores"},
       {{"-s", "row_sum"}, "row_sum is no map"},
       {{"-s", "scores,weights"}, "map draws one stage"},
-      {{"-o", folder.path("a.jpg")}, "unknown extension; expected .txt, .png, .svg, .pdf, .npy"},
+      {{"-o", folder.path("a.jpg")}, "unknown extension (expected .txt, .png, .svg, .pdf, .npy)"},
       {{"--vmin", "1", "--vmax", "1"}, "--vmin 1 is not below --vmax 1"},
       {{"-s", "scores", "--color-scale", "log"}, "scores has negative numbers"},
       {{"--color-scale", "log", "--colormap", "diverging"}, "choose viridis, magma or greys"},

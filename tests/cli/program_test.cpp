@@ -162,7 +162,7 @@ TEST_CASE("of two contradicting options none wins") {
         shown({causal ? "--causal" : "--no-causal", causal ? "--no-causal" : "--causal"});
     CHECK(both.code == 2);
     CHECK(both.out.empty());
-    CHECK_THAT(both.err, Contains("--causal and --no-causal are opposites"));
+    CHECK_THAT(both.err, Contains("--causal and --no-causal contradict each other"));
   }
 }
 

@@ -87,8 +87,8 @@ TEST_CASE("repeated: lists of what is subtracted join, and tolerances do not dif
   const std::vector<std::string> diff{"diff", "data/quickstart.json", "--against",
                                       "X=data/quickstart.json"};
   CHECK_THAT(with(diff, {"--atol", "1e-4", "--atol", "1e-5"}).err,
-             Contains("--atol is 0.0001 and then 1e-05: one tolerance expected"));
+             Contains("--atol is set to 0.0001 and to 1e-05: one tolerance expected"));
   CHECK_THAT(with(diff, {"--rtol", "q:0.1,q:0.2"}).err,
-             Contains("--rtol is 0.1 and then 0.2 for q: one tolerance expected"));
+             Contains("--rtol is set to 0.1 and to 0.2 for q: one tolerance expected"));
   CHECK_THAT(with(diff, {"--rtol", "q:0.1,k:0.2,0.3"}).err, !Contains("one tolerance"));
 }
