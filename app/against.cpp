@@ -132,15 +132,15 @@ double least_cosine(const Diff& found) {
 bool takes_other_order(OpenedModel& model, RunRequest& request, const LoadedLayer& loaded,
                        const Diff* found, const ReferenceFiles& against, Common& common) {
   if (model.texts() || loaded.other_order.empty() || (found && found->equal())) return false;
-  const double here = found ? least_cosine(*found) : -1;
+  const double cosine = found ? least_cosine(*found) : -1;
   try {
     RunRequest other = with_bindings(request, loaded.other_order);
     OpenedModel other_model(other);
     const LoadedLayer turned = other_model.load(loaded.id);
     CommonEffort effort(common);
     const Reference reference = load_readings(turned, against, effort).front();
-    const double there = least_cosine(diff(turned.layer, reference, {}, common.threads));
-    if (there == 1 || (there > similar && there > here + margin)) {
+    const double turned_cosine = least_cosine(diff(turned.layer, reference, {}, common.threads));
+    if (turned_cosine == 1 || (turned_cosine > similar && turned_cosine > cosine + margin)) {
       print_note(fmt::format(
                      "the reference has heads and tokens in the other order, which is now used: {}",
                      fmt::join(loaded.other_order, " ")),
@@ -151,7 +151,7 @@ bool takes_other_order(OpenedModel& model, RunRequest& request, const LoadedLaye
     }
   } catch (const Error&) { // the other order does not fit the other tensors
   }
-  if (here < similar)
+  if (cosine < similar)
     print_note(fmt::format("if heads and tokens are stored in the other order, give {}",
                            fmt::join(loaded.other_order, " ")),
                common);

@@ -84,10 +84,10 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
                                        [&](RunState& state) { visit(rows, state); });
   if (is_mean && done < texts.lengths().size()) compute_replacement_means(groups);
   for (std::size_t n = 0; n < groups.count(); ++n) {
-    const TextGroup some = groups.group(n);
-    if (some.first < done) continue;
-    group(some, rows);
-    kept.keep(some.first + some.texts->lengths().size(),
+    const TextGroup current = groups.group(n);
+    if (current.first < done) continue;
+    group(current, rows);
+    kept.keep(current.first + current.texts->lengths().size(),
               [&](RunState& state) { visit(rows, state); });
   }
 }

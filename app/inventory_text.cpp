@@ -47,12 +47,12 @@ std::vector<Listed> listed(const std::vector<Inventory::SourceTensor>& tensors) 
 /// One row for each tensor. Tables for readers omit empty columns.
 Table tensors_table(const std::vector<Listed>& rows, bool of_layer) {
   using In = Table::In;
-  const auto some = [&](const auto& has) {
+  const auto any_range = [&](const auto& has) {
     return std::ranges::any_of(rows, [&](const Listed& row) {
       return row.item->range.has_value() && has(*row.item->range);
     });
   };
-  const bool range = some([](const Summary&) { return true; });
+  const bool range = any_range([](const Summary&) { return true; });
   const auto extreme = [&](const char* title, double Summary::*of) {
     return render::ColumnOf<Listed>{
         {.title = title, .right = true, .in = range ? In::all : In::none}, [of](const Listed& row) {
@@ -64,7 +64,7 @@ Table tensors_table(const std::vector<Listed>& rows, bool of_layer) {
         }};
   };
   const auto count = [&](const char* title, const char* field, std::size_t Summary::*of) {
-    const bool shown = some([&](const Summary& summary) { return summary.*of > 0; });
+    const bool shown = any_range([&](const Summary& summary) { return summary.*of > 0; });
     return render::ColumnOf<Listed>{{.title = title,
                                      .right = true,
                                      .in = shown   ? In::all

@@ -1,5 +1,5 @@
 #pragma once
-// How far computations are: a bar on a terminal, and operations counted for --timings.
+// Progress of computations: a bar on a terminal, and operations counted for --timings.
 
 #include "options.hpp"
 #include <mha/load/load.hpp>
@@ -39,7 +39,7 @@ public:
   void end() override {
     if (before_) before_->end();
   }
-  /// Of the matrix products, 2 m n k each.
+  /// The operations of matrix products, 2 m n k each.
   double operations() const { return operations_; }
 
 private:
