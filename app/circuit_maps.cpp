@@ -1,7 +1,7 @@
 #include "circuit_maps.hpp"
 #include "describe.hpp"
 
-#include "grid.hpp"
+#include "figures.hpp"
 #include "map_difference.hpp"
 #include "weights_only.hpp"
 #include <mha/circuits/vocabulary.hpp>
@@ -19,7 +19,7 @@ render::MapPanel circuit_panel(const std::string& title, const std::vector<std::
                           std::move(values.numbers));
 }
 
-/// The maps as an array: layers and heads, where there are several, tokens, tokens.
+/// Writes the maps as an array: layers and heads (if several), tokens, tokens.
 void write_array(const CircuitMaps& maps, const std::vector<render::MapPanel>& panels,
                  std::size_t layers, bool one_head) {
   std::vector<double> numbers;
@@ -36,10 +36,10 @@ void draw_circuits(const RunRequest& request, const CircuitMaps& maps, const std
   const char* const name = maps.ov ? "ov" : "qk";
   for (const std::string_view placeholder : all_placeholders)
     if (mentions(maps.output.path, placeholder))
-      throw UsageError(fmt::format("{}: -s {} is one picture of all heads; leave {} out",
+      throw UsageError(fmt::format("{}: -s {} draws one picture of all heads; leave out {}",
                                    maps.output.path, name, placeholder));
   if (maps.words.empty())
-    throw UsageError(fmt::format("-s {} is between tokens: --vocab 'the, king, queen'", name));
+    throw UsageError(fmt::format("-s {} needs tokens: --vocab 'the, king, queen'", name));
   OpenedWeights opened(request, fmt::format("map -s {}", name), common);
   if (!opened.model()) fail("-s {} needs an embedding: {}", name, opened.why_no_model());
   std::vector<int> tokens;
@@ -101,7 +101,7 @@ void add_offset(Cli& cli, std::optional<std::int64_t>& offset) {
   option.name = "--distance";
   option.value_name = "N";
   option.help =
-      "with rotary embedding: QK between a query and the key N tokens before it; default: 0";
+      "with rotary embedding: show QK between a query and the key N tokens before it; default: 0";
   option.set = [&offset](const std::string& text) {
     offset = parse_number<std::int64_t>(text);
     if (!offset) throw UsageError(fmt::format("--distance is '{}': a whole number expected", text));

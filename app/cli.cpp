@@ -46,7 +46,7 @@ double number(std::string_view text) {
   return *value;
 }
 
-const std::string& as_it_is(const std::string& text) {
+const std::string& unchanged(const std::string& text) {
   return text;
 }
 
@@ -66,8 +66,8 @@ void require_choice(const std::string& name, const std::string& value,
                                joined_texts(choices, ", "), did_you_mean(value, candidates)));
 }
 
-/// Hands a value to its option; what it says about the value gets the option's name in front.
-void hand_over(const Option& option, const std::string& value) {
+/// Sets an option's value. Errors about the value get the option's name as a prefix.
+void set_value(const Option& option, const std::string& value) {
   require_choice(option.name, value, option.choices);
   try {
     option.set(value);
@@ -75,7 +75,8 @@ void hand_over(const Option& option, const std::string& value) {
     throw;
   } catch (const Error& error) {
     const std::string message = console_text(error);
-    if (message.substr(0, 2) == "--") throw UsageError(message); // it names the option itself
+    if (message.substr(0, 2) == "--")
+      throw UsageError(message); // the message names the option itself
     throw UsageError(fmt::format("{} is '{}': {}", option.name, value, message));
   }
 }
@@ -101,12 +102,12 @@ Option& Cli::flag(std::string_view names, bool& target, std::string help) {
 
 Option& Cli::value(std::string_view names, std::string value_name, std::string& target,
                    std::string help) {
-  return add(storing(names, std::move(value_name), std::move(help), target, as_it_is));
+  return add(storing(names, std::move(value_name), std::move(help), target, unchanged));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name,
                    std::optional<std::string>& target, std::string help) {
-  return add(storing(names, std::move(value_name), std::move(help), target, as_it_is));
+  return add(storing(names, std::move(value_name), std::move(help), target, unchanged));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, std::size_t& target,
@@ -160,47 +161,45 @@ void Cli::positionals(std::string name, std::string help, std::vector<std::strin
 
 void Cli::refuse_unknown(const std::string& word) const {
   if (word.empty() || word[0] != '-')
-    throw UsageError(fmt::format("'{}' is not expected: {} takes no files", word, command_));
+    throw UsageError(fmt::format("unexpected argument '{}': {} takes no files", word, command_));
   const std::string name = word.substr(0, word.find('='));
   std::vector<std::string_view> names{"--help"};
   for (const Option& option : options_) {
     names.push_back(option.name);
     if (!option.off.empty()) names.push_back(option.off);
   }
-  // `-layer 1` was meant as `--layer 1`; `--num_heads` as `--num-heads`.
+  // Suggest `--layer 1` for `-layer 1`, and `--num-heads` for `--num_heads`.
   std::string tidy = name.substr(0, 2) == "--" ? name : "-" + name;
   std::replace(tidy.begin(), tidy.end(), '_', '-');
   std::string hint = name.size() == 2 ? std::string() : did_you_mean(tidy, names);
-  // A setting by another name: `--heads 4` is no selection of heads.
+  // Another name of a setting: `--heads 4` sets num_heads and does not select heads.
   std::string setting = "--" + same_setting(tidy.substr(2));
   std::replace(setting.begin(), setting.end(), '_', '-');
   if (is_one_of(setting, names)) hint = fmt::format("; did you mean '{}'?", setting);
-  throw UsageError(fmt::format("no option is called '{}'{}", name, hint));
+  throw UsageError(fmt::format("unknown option '{}'{}", name, hint));
 }
 
 namespace {
 
-/// A text may be of no characters; no other value is empty.
+/// Only texts may be empty.
 bool may_be_empty(const Option& option) {
   return option.value_name == "TEXT";
 }
 
-/// One value is taken of an option that neither joins nor repeats: the same one again says nothing
-/// else, another one leaves open which is meant.
+/// Throws UsageError if an option that takes one value is given two different ones.
 void require_one_value(const Option& option, const std::vector<std::string>& values) {
   const auto other = std::ranges::find_if(
       values, [&](const std::string& value) { return value != values.front(); });
   if (other == values.end()) return;
   if (option.is_flag())
     throw UsageError(
-        fmt::format("{} and {} are opposites; leave one of them out", option.name, option.off));
-  throw UsageError(fmt::format("{} is '{}' and then '{}': it takes one value; leave one of them "
-                               "out",
+        fmt::format("{} and {} contradict each other; leave one out", option.name, option.off));
+  throw UsageError(fmt::format("{} is set to '{}' and to '{}', but takes one value; leave one out",
                                option.name, values.front(), *other));
 }
 
-/// The values of one option as they were typed. Throws UsageError for one that is none.
-void hand_over_all(const Option& option, std::vector<std::string> values, const CLI::App& parser) {
+/// Sets an option to its values as typed. Throws UsageError for an invalid value.
+void set_values(const Option& option, std::vector<std::string> values, const CLI::App& parser) {
   for (std::string& value : values) {
     if (value == empty_value) value.clear();
     if (option.is_flag() && value != "true" && value != "false")
@@ -213,7 +212,7 @@ void hand_over_all(const Option& option, std::vector<std::string> values, const 
         parser.get_option_no_throw(value))
       throw UsageError(fmt::format("{} needs a value, and {} is an option", option.name, value));
   if (option.repeats) {
-    for (const std::string& value : values) hand_over(option, value);
+    for (const std::string& value : values) set_value(option, value);
     return;
   }
   std::string value = values.front();
@@ -223,10 +222,10 @@ void hand_over_all(const Option& option, std::vector<std::string> values, const 
   } else {
     require_one_value(option, values);
   }
-  hand_over(option, value);
+  set_value(option, value);
 }
 
-/// `-layer 1` would be read as `-l ayer`: that is never meant.
+/// `-layer 1`, which the parser would read as `-l ayer`.
 bool is_long_with_one_dash(const std::string& word, const CLI::App& parser) {
   const std::string name = word.substr(0, word.find('='));
   return name.size() > 2 && name[0] == '-' && name[1] != '-' &&
@@ -264,7 +263,7 @@ bool Cli::parse(std::vector<std::string> arguments) const {
   take_former(arguments, options_, *notes_), take_families(arguments, options_);
   CLI::App parser;
   parser.set_help_flag();
-  parser.allow_extras(); // unknown options come back, and get "did you mean"
+  parser.allow_extras(); // unknown options are returned, and get "did you mean"
   bool help = false;
   parser.add_flag("--help,-h", help);
 
@@ -272,12 +271,12 @@ bool Cli::parse(std::vector<std::string> arguments) const {
   if (positionals_) parser.add_option("sources", words);
 
   std::vector<std::pair<const Option*, CLI::Option*>> declared;
-  const auto taken = [](const CLI::results_t&) { return true; };
+  const auto accept = [](const CLI::results_t&) { return true; };
   for (const Option& option : options_) {
     std::string names = option.letter.empty() ? option.name : option.name + "," + option.letter;
     if (!option.off.empty()) names += "," + option.off + "{false}";
     CLI::Option* entry =
-        option.is_flag() ? parser.add_flag(names) : parser.add_option(names, taken);
+        option.is_flag() ? parser.add_flag(names) : parser.add_option(names, accept);
     if (!option.is_flag()) entry->expected(1);
     entry->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     declared.emplace_back(&option, entry);
@@ -309,11 +308,11 @@ bool Cli::parse(std::vector<std::string> arguments) const {
       const std::vector<std::string> values = unguarded(entry->results());
       if (option->chooses)
         *choices_ += fmt::format("{} {}\n", option->name, joined_texts(values, ","));
-      hand_over_all(*option, values, parser);
+      set_values(*option, values, parser);
     }
   if (positionals_) *positionals_ = unguarded(std::move(words));
   check_positionals();
-  for (const std::function<void()>& text_style : checks_) text_style();
+  for (const std::function<void()>& check : checks_) check();
   check_unused();
   return true;
 }

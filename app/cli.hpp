@@ -1,7 +1,7 @@
 #pragma once
-// The command line's one thin layer over CLI11, which is compiled in cli.cpp alone. A command
-// declares its options once, as plain data bound to its variables; parsing, help, man pages and
-// shell completions all come from these declarations.
+// A thin layer over CLI11, which only cli.cpp includes. A command declares its options once, as
+// plain data bound to its variables; parsing, help, man pages and shell completions are all made
+// from these declarations.
 
 #include <mha/system/error.hpp>
 
@@ -16,35 +16,35 @@
 
 namespace mha::app {
 
-/// Wrong usage: the message gets a hint to the command's --help.
+/// Wrong usage. The message gets a hint to the command's --help.
 class UsageError : public Error {
 public:
   using Error::Error;
 };
 
-/// What a shell should offer as an option's value.
+/// What a shell offers as an option's value.
 enum class Completes : std::uint8_t { nothing, choices, files, stages };
 
-/// One option, as it was declared.
+/// The declaration of one option.
 struct Option {
   std::string name;       ///< "--stage"
   std::string letter;     ///< "-s", or ""
-  std::string off;        ///< "--no-causal", or "": a flag that can be taken back
+  std::string off;        ///< "--no-causal" for a flag that can be turned off, or ""
   std::string value_name; ///< "NAME[,NAME]"; "" for a flag
   std::string help;
-  std::string group;                ///< the heading that it stands under in help
-  bool rare = false;                ///< one of many that a page of help counts
-  std::vector<std::string> choices; ///< the words that the value may be; empty: anything
-  std::vector<std::string> offered; ///< the words that a shell offers, where they are not `choices`
+  std::string group;                ///< its heading in the help
+  bool rare = false;                ///< one of many: the page of -h shows only their number
+  std::vector<std::string> choices; ///< the allowed values; empty: any
+  std::vector<std::string> offered; ///< the words that a shell offers, if not `choices`
   Completes completes = Completes::nothing;
-  /// Spellings of earlier versions, each taken as these words, with a note, until 0.4.
+  /// Spellings of earlier versions and the words that replace them, with a note, until 0.4.
   std::vector<std::pair<std::string, std::vector<std::string>>> former;
-  /// Other spellings, "--minus-causal", and how its value begins then, "causal=".
+  /// Other spellings, such as "--minus-causal", with the prefix of the value, "causal=".
   std::vector<std::pair<std::string, std::string>> families;
-  bool chooses = true;  ///< decides which numbers a result has, or how they are written
-  bool joins = false;   ///< given again, its values are joined with commas
-  bool repeats = false; ///< given again, each of its values is set; else another value is an error
-  std::function<void(const std::string&)> set; ///< a flag is set to "true" or "false"
+  bool chooses = true;  ///< affects which numbers a result has, or how they are written
+  bool joins = false;   ///< may be repeated: the values are joined with commas
+  bool repeats = false; ///< may be repeated: each value is set. Otherwise two values are an error
+  std::function<void(const std::string&)> set; ///< a flag gets "true" or "false"
 
   bool is_flag() const { return value_name.empty(); }
   // For declarations in one expression.
@@ -52,8 +52,8 @@ struct Option {
   Option& offers(std::vector<std::string> words) {
     return completes = Completes::choices, offered = std::move(words), *this;
   }
-  /// An earlier spelling of it, and what stands for it now: the option with `value`, or, where that
-  /// is "", with the value that follows.
+  /// Adds an earlier spelling, which is replaced by this option with `value`, or with the value
+  /// that follows if `value` is "".
   Option& formerly(std::string spelling, std::string value = {}) {
     former.push_back({std::move(spelling), {name}});
     if (!value.empty()) former.back().second.push_back(std::move(value));
@@ -62,10 +62,10 @@ struct Option {
   const std::vector<std::string>& words() const { return offered.empty() ? choices : offered; }
 };
 
-/// What a command does once its options are parsed; returns the exit code.
+/// Runs a command whose options are parsed, and returns the exit code.
 using Run = std::function<int()>;
 
-/// A line that a reader can copy, and what it does.
+/// A command line to copy, and what it does.
 struct Example {
   std::string line; ///< without the program's name: "show layer.npz -s weights"
   std::string text;
@@ -76,11 +76,12 @@ class Cli {
 public:
   explicit Cli(std::string command) : command_(std::move(command)) {}
 
-  /// The heading for the options declared from here on; `rare`: -h counts them.
+  /// Starts a group of options with this heading. `rare`: -h shows only their number.
   void group(std::string title, bool rare = false) {
     group_ = std::move(title), rare_ = rare, chooses_ = true;
   }
-  /// The same for options that say where a layer or a text comes from, or how the program behaves.
+  /// Starts a group of options that do not choose results: where a layer or a text comes from, how
+  /// the program behaves.
   void shared_group(std::string title, bool rare = false) {
     group(std::move(title), rare), chooses_ = false;
   }
@@ -99,40 +100,40 @@ public:
   Option& value(std::string_view names, std::string value_name, double& target, std::string help);
   Option& value(std::string_view names, std::string value_name, std::optional<double>& target,
                 std::string help);
-  /// A comma list in one word; given again, it goes on.
+  /// A list separated by commas; a repeated option adds to it.
   Option& list(std::string_view names, std::string value_name, std::vector<std::string>& target,
                std::string help);
-  /// One of some words.
+  /// One of the given words.
   Option& choice(std::string_view names, std::vector<std::string> choices, std::string& target,
                  std::string help);
-  /// The option of that name, declared before.
+  /// The option of that name, which must be declared already.
   Option& option(std::string_view name);
-  /// Anything else: `set` gets the text, and throws Error for what it cannot take.
+  /// Any other option: `set` gets the text, and throws Error for an invalid value.
   Option& add(Option option);
 
-  /// What stands without an option: "SOURCE...". Without this declaration such words are refused.
-  /// With `choices`, it is one of these words.
+  /// Declares positional arguments, such as "SOURCE...". Without this declaration they are errors.
+  /// With `choices`, each must be one of these words.
   void positionals(std::string name, std::string help, std::vector<std::string>& target,
                    bool required, std::vector<std::string> choices = {});
-  /// What the command does, for its help: a few sentences.
+  /// Describes the command in a few sentences, for its help.
   void about(std::string text) { about_ = std::move(text); }
-  /// What is looked at when every option is set; throws UsageError for options that do not go
-  /// together.
-  void check(std::function<void()> text_style) { checks_.push_back(std::move(text_style)); }
-  /// What is looked at when the command has run.
+  /// Adds a check that runs when all options are set, and throws UsageError for options that
+  /// contradict each other.
+  void check(std::function<void()> checks) { checks_.push_back(std::move(checks)); }
+  /// Adds a check that runs after the command.
   void at_end(std::function<void()> check) { ends_.push_back(std::move(check)); }
   void end() const {
     for (const std::function<void()>& check : ends_) check();
   }
-  /// Options that change nothing wherever `why` gives a reason: each of them is an error then,
-  /// "--tokens: REASON".
+  /// Declares when options have no effect: if `why` returns a reason, each given one of them is an
+  /// error, "--tokens: REASON".
   void unused(std::vector<std::string> names, std::function<std::string()> why) {
     unused_.push_back({std::move(names), std::move(why)});
   }
-  /// The names of the options that parse() found on the line, in the order of their declaration.
+  /// The names of the given options, in the order of their declaration. Filled by parse().
   std::shared_ptr<const std::vector<std::string>> given() const { return given_; }
-  /// What parse() found of the options that choose, "--by head" and a line feed each: runs with the
-  /// same choices write the same of the same layers and texts.
+  /// The given options that choose results, one a line ("--by head"). Runs with the same choices
+  /// write the same results for the same layers and texts. Filled by parse().
   std::shared_ptr<const std::string> choices() const { return choices_; }
   /// The names of the options declared from number `first` on.
   std::vector<std::string> names_from(std::size_t first) const;
@@ -140,9 +141,9 @@ public:
     examples_.push_back({std::move(line), std::move(text)});
   }
 
-  /// Sets every bound variable. False if --help was asked for. Throws UsageError.
+  /// Sets every bound variable. Returns false for --help. Throws UsageError.
   bool parse(std::vector<std::string> arguments) const;
-  /// What parse() has to say of former spellings, a sentence each.
+  /// One sentence for each former spelling that parse() has found.
   const std::vector<std::string>& notes() const { return *notes_; }
 
   const std::string& command() const { return command_; }

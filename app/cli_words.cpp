@@ -9,7 +9,7 @@ namespace mha::app {
 
 namespace {
 
-/// The option that takes a value and that a word such as "--stage" or "-s" names, or nullptr.
+/// The option with a value that a word such as "--stage" or "-s" names, or nullptr.
 const Option* option_with_value(const std::deque<Option>& options, std::string_view word) {
   const auto found = std::find_if(options.begin(), options.end(), [&](const Option& option) {
     return !option.is_flag() && !word.empty() && (option.name == word || option.letter == word);
@@ -17,8 +17,8 @@ const Option* option_with_value(const std::deque<Option>& options, std::string_v
   return found == options.end() ? nullptr : &*found;
 }
 
-// The parser takes a positional "[a,b]" for a list of two: led by a byte that no argument begins
-// with, it is one word.
+// The parser would split a positional "[a,b]" into two. This byte, with which no argument begins,
+// is put before it to prevent that.
 constexpr char guard = '\x1f';
 
 } // namespace
@@ -72,7 +72,7 @@ void take_former(std::vector<std::string>& arguments, const std::deque<Option>& 
       for (const auto& [spelling, now] : option.former) {
         if (word != spelling) continue;
         const std::string rest = arguments[i].substr(word.size());
-        // A flag that became a value: "--all=false" was the same as nothing.
+        // A flag that became a value: "--all=false" had no effect.
         const bool was_flag = now.size() > 1;
         if (was_flag && rest == "=false") {
           arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i--));

@@ -29,7 +29,7 @@ bool is_set(const char* variable) {
   return value && *value;
 }
 
-/// The width of a stream's window, or the one that COLUMNS says.
+/// The width of a stream's window, or COLUMNS.
 std::optional<std::size_t> columns_of(int stream, bool terminal) {
   winsize size{};
   if (terminal && ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
@@ -41,14 +41,14 @@ std::optional<std::size_t> columns_of(int stream, bool terminal) {
   return std::nullopt;
 }
 
-/// Rows of the terminal; 0 where the stream is none.
-std::size_t lines_of(int stream, bool terminal) {
+/// The rows of the terminal, or 0.
+std::size_t window_rows(int stream, bool terminal) {
   winsize size{};
   return terminal && ioctl(stream, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
-/// The colours that COLORTERM or TERM declares.
-render::Depth depth_of(bool color, Color asked) {
+/// The number of colours, from COLORTERM or TERM.
+render::Depth color_depth(bool color, Color asked) {
   if (!color) return render::Depth::none;
   const auto is = [](const char* variable, std::string_view part) {
     const char* value = std::getenv(variable);
@@ -62,8 +62,7 @@ render::Depth depth_of(bool color, Color asked) {
 
 render::TextStyle text_style_of(int stream, Color color) {
   render::TextStyle text_style;
-  text_style.terminal =
-      isatty(stream) == 1 && !launched_by_mpi(); // mpirun sends a rank's output through a pipe
+  text_style.terminal = isatty(stream) == 1 && !launched_by_mpi(); // mpirun pipes a rank's output
   const std::optional<std::size_t> columns = columns_of(stream, text_style.terminal);
   text_style.width = columns.value_or(width_in_a_pipe);
   text_style.window = columns.has_value();
@@ -71,13 +70,12 @@ render::TextStyle text_style_of(int stream, Color color) {
   const bool dumb = !term || std::strcmp(term, "dumb") == 0;
   text_style.color = color == Color::always || (color == Color::automatic && text_style.terminal &&
                                                 !dumb && !is_set("NO_COLOR"));
-  text_style.height = lines_of(stream, text_style.terminal);
-  text_style.depth = depth_of(text_style.color, color);
+  text_style.height = window_rows(stream, text_style.terminal);
+  text_style.depth = color_depth(text_style.color, color);
   return text_style;
 }
 
-/// One line where nothing says how wide lines are, so that a program can read it; in a window its
-/// words in lines.
+/// Prints one line if the width is unknown, so that programs can parse it; wraps it in a window.
 void print_line(std::string_view before, std::string_view message,
                 const render::TextStyle& text_style) {
   const std::string text = fmt::format("{} {}", before, render::visible(message));
@@ -112,9 +110,9 @@ void silence_output() {
 
 void print(std::string_view text) {
   if (silent) return;
-  static bool looked = false; // `>> layer.json`: what is read would grow by what is made of it
-  if (!looked) io::require_no_input("-");
-  looked = true;
+  static bool checked = false; // with `>> layer.json` the input would grow while it is read
+  if (!checked) io::require_no_input("-");
+  checked = true;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) refuse_output();
 }
 

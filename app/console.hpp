@@ -1,5 +1,5 @@
 #pragma once
-// Standard output and standard error: the one place that prints.
+// Standard output and standard error. Only this file prints.
 
 #include <mha/render/text.hpp>
 #include <mha/system/note.hpp>
@@ -14,30 +14,30 @@ namespace mha::app {
 /// When to colour.
 enum class Color : std::uint8_t { automatic, always, never };
 
-/// How to write for a stream's reader: colours if it is a terminal that wants them, and its width
-/// (100 in a pipe, or COLUMNS).
+/// The style of text on a stream: colours if it is a terminal that supports them, and its width
+/// (COLUMNS or 100 in a pipe).
 render::TextStyle text_style_of_output(Color color);
 render::TextStyle text_style_of_messages(Color color);
 /// Whether standard output is a terminal.
 bool output_is_terminal();
 
-/// From now on nothing is printed: another process speaks for this one.
+/// Suppresses all output from now on: another process prints for this one.
 void silence_output();
 
 /// Appends to standard output. Throws Error "standard output: cannot write: …", or io::ClosedPipe.
 void print(std::string_view text);
-/// Writes out what print() still holds; called once at the end.
+/// Writes the buffered output of print(). Called once at the end.
 void flush();
 
-/// A line on standard error: "mha-inspect: …", "note: …"; in a window, or where COLUMNS is set, its
-/// words in lines that fit. Names out of files cannot drive the terminal.
+/// Prints a line on standard error: "mha-inspect: …", "note: …". In a window, or if COLUMNS is set,
+/// it is wrapped. Control characters in names from files are escaped.
 void print_error(std::string_view message);
 void print_note(std::string_view message, Color color, Severity severity = Severity::note);
-/// What an error, a note or a message says in the command line's words.
+/// The text of an error, a note or a message in the wording of the command line.
 std::string console_text(const std::exception& error);
 std::string console_text(const Note& note);
 std::string console_text(const Message& message);
-/// Text on standard error as it is.
+/// Prints text on standard error unchanged.
 void print_message(std::string_view text);
 
 /// Adds the seconds of its lifetime to a sum.

@@ -1,7 +1,7 @@
 #include "derived_maps.hpp"
 
 #include "describe.hpp"
-#include "grid.hpp"
+#include "figures.hpp"
 #include <mha/naming/stage_names.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/several.hpp>
@@ -15,13 +15,13 @@ namespace mha::app {
 
 namespace {
 
-/// What one picture shows, a value a layer.
+/// The values of one picture, one for each layer.
 struct DerivedFile {
   std::string path;
   std::vector<render::Value> values;
 };
 
-/// Adds a layer's matrices to the files that show them.
+/// Computes a layer's matrices and adds them to their files.
 void add_layer(const LoadedLayer& loaded, Stage stage, const DerivedPictures& asked,
                const ComputeLayer& by, Common& common, std::vector<DerivedFile>& files) {
   const Layer& layer = loaded.layer;
@@ -48,7 +48,7 @@ void add_layer(const LoadedLayer& loaded, Stage stage, const DerivedPictures& as
   }
 }
 
-/// A side of a panel: the positions of one item without its padding, or their labels.
+/// The axis of a panel: the labels or positions of one item without padding.
 render::GridAxis axis_of(const render::Side& side, std::size_t item) {
   const render::Side own = side.without_padding(item);
   render::GridAxis axis{std::string(render::name_of(own.axis)), own.labels, !own.labels.empty()};
@@ -59,7 +59,7 @@ render::GridAxis axis_of(const render::Side& side, std::size_t item) {
 }
 
 /// One panel for each layer, batch item and head.
-std::vector<render::MapPanel> panels_of(const std::vector<render::Value>& values) {
+std::vector<render::MapPanel> derived_panels(const std::vector<render::Value>& values) {
   std::vector<render::MapPanel> panels;
   for (const render::Value& value : values) {
     const std::size_t items = value.batch.count(), heads = value.head.count(),
@@ -99,7 +99,7 @@ void draw_derived(const RunRequest& request, const DerivedPictures& asked, Commo
   std::vector<std::vector<render::MapPanel>> pictures;
   std::vector<render::MapPanel> all;
   for (const DerivedFile& file : files) {
-    pictures.push_back(panels_of(file.values));
+    pictures.push_back(derived_panels(file.values));
     all.insert(all.end(), pictures.back().begin(), pictures.back().end());
   }
   for (std::size_t i = 0; i < files.size(); ++i) {

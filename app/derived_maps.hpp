@@ -1,13 +1,13 @@
 #pragma once
 // map -s weights_mean, rollout and other derived stages: matrices of queries, keys or heads.
 
-#include "figure_options.hpp"
+#include "figures.hpp"
 #include "output.hpp"
 #include <mha/render/map.hpp>
 
 namespace mha::app {
 
-/// How a derived stage is drawn.
+/// How to draw a derived stage.
 struct DerivedPictures {
   const Selection& selection;
   const OutputOptions& output;
@@ -16,7 +16,7 @@ struct DerivedPictures {
   const FigureOptions& figure;
 };
 
-/// Draws the one stage of the request, of the layers that it chose.
+/// Draws the request's only stage for the chosen layers.
 void draw_derived(const RunRequest& request, const DerivedPictures& asked, Common& common);
 
 } // namespace mha::app

@@ -33,7 +33,7 @@ std::string description(const LoadedLayer& loaded) {
 
 std::string title_of(const OpenedModel& model) {
   const std::string title = model.title();
-  // NAME=FILE, and raw bytes' FILE:DTYPE[SHAPE]: what stands before the path stays.
+  // In NAME=FILE and FILE:DTYPE[SHAPE], the name before the path is kept.
   const std::size_t equals = title.find('=');
   const bool binding = equals != std::string::npos && title.find('/') > equals;
   const std::string before = binding ? title.substr(0, equals + 1) : "";

@@ -1,5 +1,5 @@
 #pragma once
-// One run of `diff` over the chosen layers: what each of them shows is added up.
+// One run of `diff` over the chosen layers, and their common verdict.
 
 #include "against.hpp"
 #include "output.hpp"
@@ -8,8 +8,8 @@
 
 namespace mha::app {
 
-/// What is asked of a run.
-struct DiffQuestion {
+/// The options of a run.
+struct DiffRunOptions {
   RunRequest request;
   std::vector<std::string> against;
   std::vector<std::string> stages; ///< --stage, as typed
@@ -21,40 +21,40 @@ struct DiffQuestion {
 
 class DiffRun {
 public:
-  DiffRun(DiffQuestion& question, OpenedModel& model);
+  DiffRun(DiffRunOptions& options, OpenedModel& model);
 
   void layer(const std::string& id);
-  /// Writes what is not written yet. The verdict on all layers.
+  /// Writes the remaining output and returns the verdict on all layers.
   Verdict finish();
   bool is_whole() const { return diff_.is_whole(); }
 
 private:
   std::string form_of_gelu();
-  void require_some(const std::string& id, const Reference& reference, const Diff& found,
-                    Verdict before) const;
+  void require_comparison(const std::string& id, const Reference& reference, const Diff& found,
+                          Verdict before) const;
   void require_stages() const;
   void note_layers() const;
-  void say_what_is_missed() const;
+  void report_uncompared() const;
   void show(const LoadedLayer& loaded, const Reference& reference, const Diff& found,
             const Outcome& outcome);
 
-  DiffQuestion& question_;
+  DiffRunOptions& options_;
   OpenedModel& model_;
   const std::string form_;
   const render::TextStyle text_style_;
   ModelDiff diff_;
-  const bool line_a_layer_; ///< of a whole model's layers
+  const bool line_a_layer_; ///< for a whole model: one line for each layer
   TextFile file_;
   const render::Sink sink_;
   bool first_ = true;
   std::vector<render::LayerLine> lines_;
-  std::string differs_; ///< the table of the first layer that does
+  std::string differs_; ///< the table of the first layer that differs
   std::vector<render::LayerDiff> objects_;
   std::vector<render::StageLine> rows_;
 };
 
-/// Where to look at the worst element of the first difference, and what finds its cause: commands
-/// that run. "" where nothing differs.
-std::string next_steps(const DiffQuestion& question, const LoadedLayer& loaded, const Diff& diff);
+/// Two commands to copy: one shows the worst element of the first difference, the other finds its
+/// cause. "" if nothing differs.
+std::string next_steps(const DiffRunOptions& options, const LoadedLayer& loaded, const Diff& diff);
 
 } // namespace mha::app

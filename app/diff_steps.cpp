@@ -15,17 +15,17 @@ namespace mha::app {
 
 namespace {
 
-/// " --batch 0 --head 2 --query 17": the place of an element in the words of a selection.
+/// The place of an element as options of a selection: " --batch 0 --head 2 --query 17".
 struct ShownPlace {
   std::string options;
   bool query = false;
 };
 
-/// `alone`: of a stage without its layer, whose heads are counted as they are.
+/// `alone`: the stage is shown without its layer, so that key/value heads have their own numbers.
 ShownPlace place_of(const Layer& layer, const StageDiff& row, bool alone) {
   ShownPlace place;
   std::vector<Dim> letters = info_of(row.stage).letters;
-  if (letters == std::vector{Dim::H, Dim::H}) return place; // heads beside heads
+  if (letters == std::vector{Dim::H, Dim::H}) return place; // a matrix of heads
   if (layer.settings.columns && info_of(row.stage).kind != Kind::row)
     std::swap(letters.end()[-1], letters.end()[-2]);
   std::size_t axis = 0;
@@ -42,7 +42,7 @@ ShownPlace place_of(const Layer& layer, const StageDiff& row, bool alone) {
   return place;
 }
 
-/// Whether a source binds the stage, which any command takes as it is then.
+/// Whether a source binds the stage, so that any command uses the given values.
 bool is_bound(const RunRequest& request, Stage stage) {
   return std::ranges::any_of(request.sources, [&](const std::string& text) {
     const io::Source source = io::parse_source(text);
@@ -53,7 +53,7 @@ bool is_bound(const RunRequest& request, Stage stage) {
   });
 }
 
-/// A stage that was found in a file, bound to where it lies; "": it was not.
+/// A binding of a stage that was found in a file, or "".
 std::string bound_alone(const LoadedLayer& loaded, Stage stage) {
   for (const Origin& origin : loaded.origins) {
     const std::size_t tensor = origin.source.rfind(": ");
@@ -66,9 +66,9 @@ std::string bound_alone(const LoadedLayer& loaded, Stage stage) {
 
 } // namespace
 
-std::string next_steps(const DiffQuestion& question, const LoadedLayer& loaded, const Diff& diff) {
+std::string next_steps(const DiffRunOptions& options, const LoadedLayer& loaded, const Diff& diff) {
   if (!diff.first) return "";
-  const RunRequest& request = question.request;
+  const RunRequest& request = options.request;
   const auto row = std::ranges::find(diff.stages, *diff.first, &StageDiff::stage);
   const Layer& layer = loaded.layer;
   const std::string sources = retyped(request, loaded.id), stage(mha::name_of(row->stage));
@@ -76,7 +76,8 @@ std::string next_steps(const DiffQuestion& question, const LoadedLayer& loaded, 
   const std::string alone = found ? bound_alone(loaded, row->stage) : "";
   ShownPlace place = place_of(layer, *row, !alone.empty());
   if (!alone.empty() && axis_of(info_of(row->stage).letters[0]) == Axis::kv_head)
-    place.options += fmt::format(" --num-heads {}", layer.dims.H_kv); // which keys do not say
+    place.options +=
+        fmt::format(" --num-heads {}", layer.dims.H_kv); // keys alone do not determine it
   std::string out = "Look at it: ";
   if (!alone.empty())
     out += fmt::format("mha-inspect show {} -s {}{}\n", shell_word(alone), stage, place.options);
@@ -85,10 +86,10 @@ std::string next_steps(const DiffQuestion& question, const LoadedLayer& loaded, 
     out += fmt::format("mha-inspect explain {}{}\n", sources, place.options);
   else
     out += fmt::format("mha-inspect show {} -s {}{}\n", sources, stage, place.options);
-  if (is_derived(row->stage)) return out; // steps come first: all of them agree
+  if (is_derived(row->stage)) return out; // the steps before it agree
   const bool whole = request.has_text() && request.layer.empty();
   return out + "Find why:   mha-inspect diagnose " + (whole ? retyped(request, "") : sources) +
-         retyped_against(question.against) + "\n";
+         retyped_against(options.against) + "\n";
 }
 
 } // namespace mha::app

@@ -4,7 +4,7 @@ namespace mha::app {
 
 namespace {
 
-/// The texts that a selection chooses, whether they keep their axis, and the tokens of the longest.
+/// The selected texts, whether they keep their axis, and the length of the longest.
 struct ChosenTexts {
   std::vector<std::size_t> items;
   bool batched = false;
@@ -55,9 +55,9 @@ void add_labels_of_text(const Layer& layer, const Texts* texts, const Selection&
       const std::vector<std::string>& labels =
           of_keys ? layer.key_tokens_of(b) : layer.tokens_of(b);
       if (labels.empty()) return;
-      std::vector<std::string>& some = lists.emplace_back();
+      std::vector<std::string>& selected = lists.emplace_back();
       for (std::size_t t : resolved(places, chosen.longest, "tokens").indices)
-        some.push_back(t < labels.size() ? labels[t] : "");
+        selected.push_back(t < labels.size() ? labels[t] : "");
     }
     if (chosen.batched)
       output.item_labels.emplace_back(name, std::move(lists));

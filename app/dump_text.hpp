@@ -1,5 +1,5 @@
 #pragma once
-// A text in a dump, beside its stages: token numbers, tokens, lengths.
+// The text in a dump, beside its stages: token numbers, tokens, lengths.
 
 #include <mha/files/writer.hpp>
 #include <mha/layer/select.hpp>
@@ -7,21 +7,21 @@
 
 namespace mha::app {
 
-/// An item of whole numbers.
+/// An item of integers.
 struct NumbersOfText {
   io::Item item;
   std::vector<std::int64_t> values;
 };
 
-/// `lengths` (B), where the texts of a batch are not equally long; `ids` (T or B × T) of a text.
-/// `texts`: those of a whole model, or null. Of chosen batch items, each has the numbers of itself,
-/// as many as the longest of them.
+/// `lengths` (B) if the texts of a batch differ in length, and `ids` (T or B × T) of a text.
+/// `texts`: those of a whole model, or null. If batch items are selected, each has its own token
+/// numbers, padded to the longest of the selected texts.
 std::vector<NumbersOfText> numbers_of_text(const Layer& layer, const Texts* texts,
                                            const Selection& selection);
 
-/// Adds `tokens`, those of the chosen queries, of each batch item where there are some; where some
-/// queries or keys are chosen, or keys have other labels, `key_tokens`, too: labels stand at the
-/// rows and columns of the stages.
+/// Adds the labels of the stages' rows and columns: `tokens` of the selected queries, for each
+/// batch item of a batch, and `key_tokens` if queries or keys are selected or keys have other
+/// labels.
 void add_labels_of_text(const Layer& layer, const Texts* texts, const Selection& selection,
                         io::Output& output);
 

@@ -31,7 +31,7 @@ bool holds(const io::Contents& found, const io::Output& expected) {
 EarlierResult earlier_result(const std::string& path, const io::Output& expected) {
   if (!std::filesystem::exists(path)) return EarlierResult::none;
   try {
-    const io::NotAnInput result_of_before;
+    const io::NotAnInput earlier_output;
     const io::Contents found = io::open(path);
     if (!holds(found, expected)) return EarlierResult::none;
     const bool has_mark = found.format == "npz" || found.format == "safetensors";
@@ -43,11 +43,11 @@ EarlierResult earlier_result(const std::string& path, const io::Output& expected
 }
 
 std::string skipped_text(const std::vector<std::string>& layers, std::size_t all, bool unmarked) {
-  return fmt::format("{} of {} layers were there and whole, and are left as they are: {}{}",
-                     layers.size(), all, io::ends_of_list(layers),
-                     unmarked ? " (by their sizes: which input and weights they are of, "
-                                "only .npz and .safetensors say)"
-                              : "");
+  return fmt::format(
+      "{} of {} layers were already complete and were skipped: {}{}", layers.size(), all,
+      io::ends_of_list(layers),
+      unmarked ? " (judged by their sizes: only .npz and .safetensors record input and weights)"
+               : "");
 }
 
 } // namespace mha::app

@@ -1,5 +1,5 @@
 #pragma once
-// Results of an earlier run in a result's place: `dump --resume`.
+// Results that an earlier run has left at the output path: `dump --resume`.
 
 #include <mha/files/writer.hpp>
 
@@ -8,15 +8,16 @@
 
 namespace mha::app {
 
-/// Nothing that this run would write; its tensors, types and shapes, in a format that does not say
-/// what they were made of; the same with the same mark (Output::run).
+/// Compared with the result of this run: none or a different result; the same tensors, types and
+/// shapes in a format without a fingerprint of the inputs; the same fingerprint (Output::run).
 enum class EarlierResult { none, unmarked, marked };
 
-/// Files appear when they are whole, so the header says all. A damaged or foreign file is none.
+/// Reads only the header, because files appear when they are complete. A damaged or foreign file
+/// counts as none.
 EarlierResult earlier_result(const std::string& path, const io::Output& expected);
 
-/// "2 of 4 layers were there and whole, …: 0, 1", of layers that --resume left as they are.
-/// `unmarked`: some of them do not say of which run they are.
+/// The note on layers that --resume has skipped. `unmarked`: some of their files lack a fingerprint
+/// of the inputs.
 std::string skipped_text(const std::vector<std::string>& layers, std::size_t all, bool unmarked);
 
 } // namespace mha::app

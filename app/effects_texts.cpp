@@ -1,6 +1,6 @@
 #include "effects_texts.hpp"
 
-#include "work_count.hpp"
+#include "progress.hpp"
 #include <mha/model/stage_means.hpp>
 #include <mha/system/clock.hpp>
 
@@ -12,10 +12,10 @@ namespace mha::app {
 
 namespace {
 
-/// Tokens that are computed together: every layer of the clean run is kept for its ablations.
+/// The most tokens computed together: every layer of the clean run is kept for its ablations.
 constexpr std::size_t most_ablated = 512;
 
-/// Of all threads.
+/// Processor time of all threads.
 double processor_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
@@ -54,10 +54,10 @@ TextEffects::TextEffects(TextEffectsRequest asked, const OpenedModel& model, Com
   const Texts& texts = *model.texts();
   if (texts.lengths().size() < 2) asked_.can_split_into_groups = false;
   places_ =
-      predicted_places(texts, asked_.query, asked_.lacking); // all of them, before hours of work
+      predicted_places(texts, asked_.query, asked_.lacking); // errors appear before hours of work
 }
 
-/// All texts in one group; of a single one as it was given.
+/// All texts in one group; a single text keeps its batch axis or its lack of one.
 TextGroup TextEffects::all_texts() const {
   return {0, model_.texts()};
 }
@@ -72,8 +72,9 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
   const bool is_mean = asked_.effects.ablation == Ablation::mean;
   if (!asked_.can_split_into_groups) {
     if (kept.asked())
-      throw UsageError("--resume is for many texts: --text-file FILE --each-line; the effects of "
-                       "one, or with a patch that takes values of all, come at once");
+      throw UsageError(
+          "--resume needs many texts (--text-file FILE --each-line): the effects on one text, or "
+          "with a patch that uses values of all texts, are computed at once");
     return group(all_texts(), rows);
   }
   if (asked_.effects.ablation == Ablation::resample && !asked_.effects.align_end)
@@ -83,15 +84,15 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
                                        [&](RunState& state) { visit(rows, state); });
   if (is_mean && done < texts.lengths().size()) compute_replacement_means(groups);
   for (std::size_t n = 0; n < groups.count(); ++n) {
-    const TextGroup some = groups.group(n);
-    if (some.first < done) continue;
-    group(some, rows);
-    kept.keep(some.first + some.texts->lengths().size(),
+    const TextGroup current = groups.group(n);
+    if (current.first < done) continue;
+    group(current, rows);
+    kept.keep(current.first + current.texts->lengths().size(),
               [&](RunState& state) { visit(rows, state); });
   }
 }
 
-/// What mean ablation puts in a part's place is of all texts: these are computed once before.
+/// The means that replace parts are over all texts, so these are computed once in advance.
 void TextEffects::compute_replacement_means(const TextGroups& groups) {
   const auto means = std::make_shared<StageMeans>();
   for (std::size_t n = 0; n < groups.count(); ++n)
@@ -99,13 +100,13 @@ void TextEffects::compute_replacement_means(const TextGroups& groups) {
   asked_.effects.means = means;
 }
 
-/// A whole pass to the predictions, beside which the ablations are counted: the quickest of three,
-/// behind one that packs the weights.
+/// Measures a whole pass up to the predictions as the unit for the ablations' cost: the fastest of
+/// three, after one that packs the weights.
 void TextEffects::measure_pass(const TextLayers& layers) {
   const auto pass = [&] {
-    Advance way;
-    way.threads = common_.threads;
-    const Residual last = advance(layers, layers.embedded(), layers.count(), way);
+    Advance how;
+    how.threads = common_.threads;
+    const Residual last = advance(layers, layers.embedded(), layers.count(), how);
     const PredictionRows rows(layers.ends(last.x), asked_.effects.places, common_.threads);
   };
   pass();
@@ -113,9 +114,9 @@ void TextEffects::measure_pass(const TextLayers& layers) {
   double seconds = 0, cpu = 0, operations = 0;
   for (int i = 0; i < 3; ++i) {
     const WorkCount work;
-    const double before = processor_seconds(), took = seconds_of(pass);
+    const double before = processor_seconds(), wall = seconds_of(pass);
     const double processor = processor_seconds() - before;
-    seconds = i == 0 ? took : std::min(seconds, took);
+    seconds = i == 0 ? wall : std::min(seconds, wall);
     cpu = i == 0 ? processor : std::min(cpu, processor);
     operations = work.operations();
   }
@@ -137,7 +138,7 @@ void TextEffects::group(const TextGroup& group, EffectRows* rows) {
   for (const auto& [text, position] : places_)
     if (text >= group.first && text - group.first < group.texts->lengths().size())
       asked.places.emplace_back(text - group.first, position);
-  if (asked.places.empty()) return; // texts of a masked model that hide no token
+  if (asked.places.empty()) return; // these texts of a masked model hide no token
   asked.first_text = group.first;
   if (asked.ablation == Ablation::resample && group.texts != model_.texts()) {
     asked.next = model_.text_layers(std::make_shared<const Texts>(

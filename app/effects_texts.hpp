@@ -1,7 +1,6 @@
 #pragma once
 // Effects over many texts, computed in groups: rows of each text, or means over all.
 
-#include "growing_file.hpp"
 #include "output.hpp"
 #include "predicted_places.hpp"
 #include "resume.hpp"
@@ -15,7 +14,7 @@
 
 namespace mha::app {
 
-/// Rows that are written while texts come in.
+/// Rows that are written while texts are computed.
 class EffectRows {
 public:
   EffectRows(const std::string& path, std::string_view form, std::optional<std::size_t> precision)
@@ -24,7 +23,7 @@ public:
   }
   void add(const std::vector<Effect>& effects);
   void finish();
-  /// The rows so far, in the state that --resume keeps.
+  /// Visits the rows so far, for --resume.
   void visit(RunState& state);
 
 private:
@@ -34,7 +33,7 @@ private:
 };
 
 struct TextEffectsRequest {
-  EffectsRequest effects; ///< its places are set for each group
+  EffectsRequest effects; ///< its places are set for each group of texts
   std::optional<IndexList> query;
   Lacking lacking = Lacking::error;
   bool per_position = false;
@@ -45,22 +44,22 @@ class TextEffects {
 public:
   TextEffects(TextEffectsRequest asked, const OpenedModel& model, Common& common);
 
-  /// Computes the effects of the texts that `kept` does not list as done. They go to `rows`, or,
-  /// where it is nullptr, into found().
+  /// Computes the effects of the texts that `kept` does not list as done. They go to `rows`, or to
+  /// found() if that is null.
   void compute(EffectRows* rows, ResumeFile& kept, const std::string& settings);
   /// The effects by part and position (--per-position), or their means over all predictions.
   std::vector<Effect> found() const;
   std::vector<Effect> deviations() const { return means_.deviations(); }
-  /// Prints --timings, with the cost of the ablations beside that of whole passes.
+  /// Adds the cost of the ablations, and of as many whole passes, to --timings.
   void report() const;
 
 private:
   struct Cost {
     std::size_t ablations = 0;
     double operations = 0,
-           full_pass_operations = 0; ///< of the ablations; if each were a whole pass
-    double effects_s = 0, cpu = 0;   ///< time of all effects; of the processors
-    double pass_s = 0, pass_cpu = 0; ///< the same of one whole pass
+           full_pass_operations = 0; ///< of the ablations; of as many whole passes
+    double effects_s = 0, cpu = 0;   ///< wall time and processor time of all effects
+    double pass_s = 0, pass_cpu = 0; ///< the same for one whole pass
   };
   void group(const TextGroup& group, EffectRows* rows);
   void compute_replacement_means(const TextGroups& groups);
@@ -73,7 +72,7 @@ private:
   const OpenedModel& model_;
   Common& common_;
   std::vector<TextPosition> places_; ///< of all texts
-  bool begun_ = false;               ///< whether a group was computed
+  bool begun_ = false;               ///< whether a group has been computed
   Cost cost_;
   EffectMeans means_;
   std::vector<Effect> list_; ///< with --per-position: of every position

@@ -9,9 +9,9 @@ namespace mha::app {
 
 namespace {
 
-/// The token of a line: by its number where the model has no tokenizer.
+/// The token on a line, by its number if the model has no tokenizer.
 int token_of_line(const Texts& texts, const std::string& line, const std::string& place) {
-  if (line.empty()) fail("{} it is empty; a token expected", place);
+  if (line.empty()) fail("{} empty line; a token expected", place);
   const bool has_tokenizer = !texts.piece(0).empty();
   if (has_tokenizer) return texts.token_of(line, place);
   const std::optional<std::size_t> id = parse_number<std::size_t>(line);
@@ -21,12 +21,12 @@ int token_of_line(const Texts& texts, const std::string& line, const std::string
   return static_cast<int>(*id);
 }
 
-/// The tokens of a file, a line each text.
+/// The tokens in a file with one line for each text.
 std::vector<int> tokens_of_lines(const Texts& texts, const FollowedToken& token) {
   const std::vector<std::string> lines = texts_of({}, {token.path}, true);
   const std::string option = fmt::format("{}-file {}", token.option, io::shown(token.path));
   if (const std::size_t count = texts.lengths().size(); lines.size() != count)
-    fail("{} has {} for {}: a line for each text expected, in their order", option,
+    fail("{} has {} for {}: one line for each text expected, in order", option,
          counted(lines.size(), "lines"), counted(count, "texts"));
   std::vector<int> ids;
   for (const std::string& line : lines)
@@ -38,9 +38,9 @@ std::vector<int> tokens_of_lines(const Texts& texts, const FollowedToken& token)
 
 TokenOfTexts FollowedToken::ids(const Texts& texts) const {
   if (id && !word.empty())
-    throw UsageError(fmt::format("{0} and {0}-id name one token: give one of them", option));
+    throw UsageError(fmt::format("{0} and {0}-id both name the token; give one of them", option));
   if (!path.empty() && (id || !word.empty()))
-    throw UsageError(fmt::format("{0}-file has a token for each text: give it without {0}{1}",
+    throw UsageError(fmt::format("{0}-file names a token for each text; give it without {0}{1}",
                                  option, id ? "-id" : ""));
   if (!path.empty()) return TokenOfTexts(tokens_of_lines(texts, *this));
   if (id) {
@@ -78,9 +78,9 @@ std::string FollowedTokens::in_words(std::string by_default) const {
 void add_followed_tokens(Cli& cli, FollowedTokens& tokens, std::string answer, std::string versus) {
   const auto add = [&](FollowedToken& token, std::string help) {
     cli.value(token.option, "TOKEN", token.word, std::move(help));
-    cli.value(token.option + "-id", "N", token.id, "the same, by its number");
+    cli.value(token.option + "-id", "N", token.id, "the token by its number");
     cli.value(token.option + "-file", "FILE", token.path,
-              "one for each text: a line of this file, in their order")
+              "one token for each text, from the lines of this file in order")
         .offers(Completes::files);
   };
   add(tokens.answer, std::move(answer));

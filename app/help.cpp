@@ -13,8 +13,8 @@ namespace {
 
 using render::TextStyle;
 
-/// Where the explanations of options begin; a longer name gets a line of its own. In a narrow
-/// window each of them does.
+/// The column where the descriptions of options begin. A longer name gets a line of its own, as
+/// every name does in a narrow window.
 std::size_t column_of(const TextStyle& text_style) {
   return text_style.width >= 76 ? 30 : 8;
 }
@@ -40,8 +40,7 @@ void entry(std::string& out, const std::string& names, const std::string& help, 
   for (std::size_t i = 1; i < lines.size(); ++i) out += std::string(indent, ' ') + lines[i] + "\n";
 }
 
-/// "none|linear|yarn" behind an option's name of `used` columns: broken after a "|" where the
-/// window ends.
+/// A value's name such as "none|linear|yarn", wrapped after a "|". `used`: the columns before it.
 std::string fitted_value(const std::string& name, std::size_t used, std::size_t width) {
   std::string out, rest = name;
   while (!rest.empty()) {
@@ -77,7 +76,7 @@ void examples(std::string& out, const std::vector<Example>& list, const TextStyl
   }
 }
 
-/// The options of one heading, with all that is to know of them.
+/// The options below one heading with their full descriptions.
 std::string options_of(const std::string& group, const Cli& cli, const TextStyle& text_style) {
   std::string out = "\n";
   for (const std::string& line : render::wrapped(group, text_style.width))
@@ -89,13 +88,14 @@ std::string options_of(const std::string& group, const Cli& cli, const TextStyle
   return out;
 }
 
-/// "--minus-" of "--minus-layer"; "--" of an option of one word.
+/// "--minus-" for "--minus-layer"; "--" for an option of one word.
 std::string stem_of(const Option& option) {
   return option.name.substr(0, option.name.rfind('-') + 1);
 }
 
-/// Options of one heading that differ by their last word, to be read as one: two beside the option
-/// of their stem (--answer), or three. A layer's settings stay as they are, since they are counted.
+/// Whether options below one heading that differ in their last word are listed as one: at least
+/// three, or two beside an option that is their stem (--answer). Settings of layers are not merged,
+/// because only their number is shown.
 bool is_family(const std::vector<Option>& members, const Cli& cli) {
   const std::string stem = stem_of(members[0]);
   if (stem == "--" || members[0].rare) return false;
@@ -109,16 +109,16 @@ Option folded(const std::vector<Option>& members) {
   const std::string stem = stem_of(members[0]);
   std::vector<std::string> values;
   for (const Option& member : members) add_once(values, member.value_name);
-  Option one;
-  one.name = fmt::format("{}{{{}}}", stem, joined_texts(members, ",", [&](const Option& member) {
-                           return member.name.substr(stem.size());
-                         }));
-  one.value_name = joined_texts(values, "|");
-  one.help = joined_texts(members, "; ", &Option::help);
-  return one;
+  Option family;
+  family.name = fmt::format("{}{{{}}}", stem, joined_texts(members, ",", [&](const Option& member) {
+                              return member.name.substr(stem.size());
+                            }));
+  family.value_name = joined_texts(values, "|");
+  family.help = joined_texts(members, "; ", &Option::help);
+  return family;
 }
 
-/// The options of one heading, a family of them as one.
+/// The options below one heading, with families merged.
 std::vector<Option> folded_options(const std::string& group, const Cli& cli) {
   std::map<std::string, std::vector<Option>> families;
   for (const Option& option : cli.options())
@@ -135,8 +135,8 @@ std::vector<Option> folded_options(const std::string& group, const Cli& cli) {
   return list;
 }
 
-/// The options of one heading, a line each: what goes beyond it is left out.
-std::string lines_of(const std::string& group, const Cli& cli, const TextStyle& text_style) {
+/// The options below one heading, cut to one line each.
+std::string option_lines(const std::string& group, const Cli& cli, const TextStyle& text_style) {
   std::string out = "\n" + text_style.bold(render::shortened(group, text_style.width)) + "\n";
   const std::size_t column = column_of(text_style);
   for (const Option& option : folded_options(group, cli)) {
@@ -152,7 +152,7 @@ std::string lines_of(const std::string& group, const Cli& cli, const TextStyle& 
   return out;
 }
 
-/// The options of one heading by their names; a layer's settings are in a list of their own.
+/// The names of the options below one heading. Settings of layers are only counted.
 std::string names_of_group(const std::string& group, const Cli& cli, const TextStyle& text_style) {
   std::string names;
   std::size_t settings = 0;
@@ -162,8 +162,8 @@ std::string names_of_group(const std::string& group, const Cli& cli, const TextS
     else
       names += (names.empty() ? "" : " ") + option.name;
   if (settings > 0)
-    names = fmt::format("{} of them, as --num-heads 4, --causal, or among the sources num_heads=4, "
-                        "causal=true: `mha-inspect names` lists them.",
+    names = fmt::format("{} settings, such as --num-heads 4 and --causal, or num_heads=4 and "
+                        "causal=true among the sources; `mha-inspect names` lists them.",
                         settings);
   std::string out = "\n" + text_style.bold(render::shortened(group, text_style.width)) + "\n";
   paragraph(out, names, 2, text_style.width);
@@ -179,7 +179,7 @@ std::size_t lines_in(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count(text, '\n'));
 }
 
-/// The examples that take the fewest lines, in their order, as far as so many lines have room.
+/// As many examples as fit into `room` lines, in order; one that does not fit is skipped.
 std::string some_examples(const std::vector<Example>& list, std::size_t room,
                           const TextStyle& text_style) {
   std::vector<Example> shown;
@@ -195,8 +195,8 @@ std::string some_examples(const std::vector<Example>& list, std::size_t room,
   return text;
 }
 
-/// At most 60 lines of 80 columns: the first examples, then the headings of options, those that are
-/// the command's own a line an option as far as there is room.
+/// A page of at most 60 lines of 80 columns: examples, then the options below each heading, one on
+/// a line as long as there is room, else only their names.
 std::string page_of(const Command& command, const Cli& cli, std::string out,
                     const TextStyle& text_style) {
   constexpr std::size_t most_lines = 60, of_examples = 12;
@@ -215,7 +215,7 @@ std::string page_of(const Command& command, const Cli& cli, std::string out,
   for (const std::string& group : groups_of(cli)) {
     std::string& text = groups[at++];
     if (is_of_settings(group, cli)) continue;
-    std::string longer = lines_of(group, cli, text_style);
+    std::string longer = option_lines(group, cli, text_style);
     if (lines + lines_in(longer) - lines_in(text) > most_lines) continue;
     lines += lines_in(longer) - lines_in(text);
     text = std::move(longer);
@@ -228,17 +228,18 @@ std::string page_of(const Command& command, const Cli& cli, std::string out,
 
 const char* const program_summary = "every step of multi-head attention, visible";
 const char* const program_about =
-    "Takes a layer's input and weights from files and prints, writes or explains any intermediate "
-    "of multi-head attention: queries, keys and values of every head, scores before and after "
-    "scaling and masking, attention weights, each head's output, their concatenation, the output.";
+    "Reads a layer's input and weights from files, and prints, writes or explains every "
+    "intermediate result of multi-head attention: queries, keys and values of each head, scores "
+    "before and after scaling and masking, attention weights, each head's output, their "
+    "concatenation and the layer's output.";
 
 const std::vector<Example>& program_examples() {
   static const std::vector<Example> list{
-      {"info data/induction", "what is in a checkpoint"},
-      {"show data/quickstart.json", "every step of a layer, one line each"},
+      {"info data/induction", "list the contents of a checkpoint"},
+      {"show data/quickstart.json", "show every step of a layer, one line each"},
       {"show data/quickstart.json --stage weights --head 0",
-       "the attention weights of the first head"},
-      {"dump data/quickstart.json -o stages.npz", "every step as arrays"}};
+       "print the attention weights of the first head"},
+      {"dump data/quickstart.json -o stages.npz", "write every step as an array"}};
   return list;
 }
 
@@ -266,8 +267,8 @@ std::string help_of_program(const TextStyle& text_style) {
   examples(out, program_examples(), text_style);
   out += "\n";
   paragraph(out,
-            "`mha-inspect COMMAND -h` is a command's page, `--help` all of it; `mha-inspect "
-            "--version` prints the version.",
+            "`mha-inspect COMMAND -h` prints a page on a command, `--help` describes all its "
+            "options; `mha-inspect --version` prints the version.",
             0, text_style.width);
   return out;
 }

@@ -1,27 +1,27 @@
 #pragma once
-// Help, from the declarations of the commands.
+// Help texts, made from the declarations of the commands.
 
 #include "commands/commands.hpp"
 #include <mha/render/text.hpp>
 
 namespace mha::app {
 
-/// What the program is, in a line; what it does, in a few sentences; first lines to try.
+/// A one-line summary of the program, a description of a few sentences, and first lines to try.
 extern const char* const program_summary;
 extern const char* const program_about;
 const std::vector<Example>& program_examples();
 
-/// The headings of a command's options, in their order.
+/// The headings of a command's options, in order.
 std::vector<std::string> groups_of(const Cli& cli);
 
-/// What `mha-inspect` and `mha-inspect --help` print: the commands and some first lines to try.
+/// The output of `mha-inspect` and `mha-inspect --help`: the commands and some first lines to try.
 std::string help_of_program(const render::TextStyle& text_style);
 /// How much of a command's help is shown.
 enum class HelpDepth : std::uint8_t {
   page, ///< -h: examples, and the options in at most 60 lines
-  whole ///< --help: every option with all that is to know of it
+  whole ///< --help: every option with its full description
 };
-/// What `mha-inspect COMMAND -h` or `--help` prints.
+/// The output of `mha-inspect COMMAND -h` or `--help`.
 std::string help_of(const Command& command, const Cli& cli, HelpDepth depth,
                     const render::TextStyle& text_style);
 

@@ -29,7 +29,7 @@ Inventory::File file_listing(const io::Contents& contents, bool ranges, std::siz
   return file;
 }
 
-/// A layer's tensors with their ranges, for lint; `loaded` is nullptr where they make no layer.
+/// A layer's tensors with their ranges, for lint; `loaded` is nullptr if they make no layer.
 LintSubject make_lint_subject(std::vector<Sources::SourceTensor> tensors, const LoadedLayer* loaded,
                               std::size_t threads) {
   LintSubject subject;
@@ -43,13 +43,13 @@ LintSubject make_lint_subject(std::vector<Sources::SourceTensor> tensors, const 
   return subject;
 }
 
-/// What lint finds in the tensors of a layer that could not be made.
+/// The findings of lint in the tensors of a layer that could not be made.
 std::vector<Suspicion> lint_incomplete_layer(OpenedModel& model, const std::string& id,
                                              std::size_t threads) {
   try {
     return lint(make_lint_subject(model.tensors_of(id), nullptr, threads));
   } catch (const Error&) {
-    return {}; // inventory.reason already says that the tensors cannot be read
+    return {}; // inventory.reason already explains the error
   }
 }
 
@@ -115,7 +115,7 @@ void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
   }
 }
 
-/// Of a layer whose kind is not computed, its named parts; those of experts beside attention.
+/// Lists the named parts of a layer whose kind cannot be computed, and of experts beside attention.
 void list_of_kind(const OpenedModel& model, const std::string& id, bool ranges,
                   Inventory& inventory) {
   const std::vector<naming::Found>& found = model.sources().found();
@@ -127,7 +127,7 @@ void list_of_kind(const OpenedModel& model, const std::string& id, bool ranges,
   try {
     of_kind = model.sources().of_kind(id);
   } catch (const Error&) {
-    return; // inventory.reason says why
+    return; // inventory.reason explains the error
   }
   if (of_kind.tensors.empty()) return;
   std::ranges::stable_sort(of_kind.tensors, {}, [](const Sources::SourceTensor& part) {
@@ -175,8 +175,8 @@ Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t thr
     inventory.layers.push_back({layer, std::nullopt, DType::f32});
   if (model.chosen().size() > 1) {
     if (inventory.reason.empty())
-      inventory.reason = fmt::format("{} layers are chosen; info shows the settings of one",
-                                     model.chosen().size());
+      inventory.reason = fmt::format(
+          "{} layers are chosen; info shows the settings of a single layer", model.chosen().size());
     list_layers(model, ranges, threads, inventory);
     return inventory;
   }
@@ -194,7 +194,7 @@ Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t thr
   }
   std::ranges::copy(loaded.notes, std::back_inserter(inventory.notes));
   if (loaded.origins.empty()) {
-    inventory.reason = "no tensor of a layer is in the files";
+    inventory.reason = "the files contain no tensor of a layer";
     return inventory;
   }
   inventory.id = loaded.id;

@@ -1,5 +1,5 @@
 #pragma once
-// Inventory of the files and of the layer that they make: what `info` prints.
+// The inventory that `info` prints: the files, and the layer made from them.
 
 #include <mha/lint/lint.hpp>
 #include <mha/model/opened_model.hpp>
@@ -27,12 +27,12 @@ struct Inventory {
   struct Setting {
     std::string name, value, origin; ///< origin "": the value is the default
   };
-  /// A tensor of the layer by its canonical name, and where it comes from.
+  /// A tensor of the layer under its canonical name, and where it comes from.
   struct SourceTensor {
     Item item;
     std::string source;
   };
-  /// A layer of the files; with its sizes where several are listed and without --headers.
+  /// A layer of the files; its sizes are known if several are listed without --headers.
   struct LayerRow {
     LayerListing listing;
     std::optional<Dims> dims;
@@ -40,27 +40,27 @@ struct Inventory {
   };
   std::vector<File> files;
   std::vector<LayerRow> layers;
-  // Of the chosen layer, where there is one and it could be made:
+  // The chosen layer, if there is one and it could be made:
   std::string id, naming, headline;
   std::vector<SourceTensor> tensors;
   std::vector<Setting> settings;
-  std::vector<std::pair<std::string, Shape>> stages; ///< that the layer has
-  std::string missing_X; ///< of a layer without X: what could be its input
-  std::string reason;    ///< why no layer could be made; "" of one that was
+  std::vector<std::pair<std::string, Shape>> stages; ///< that can be computed
+  std::string missing_X; ///< for a layer without X: what its input could be
+  std::string reason;    ///< why no layer could be made, or ""
   std::vector<Note> notes;
-  std::vector<Suspicion> findings; ///< of lint; none with --headers
+  std::vector<Suspicion> findings; ///< of lint; empty with --headers
 };
 
-/// Opens the sources with the chosen layer; where the choice of one of several layers is missing,
-/// with all layers, and `reason` becomes the message of that error. Throws Error for other errors.
+/// Opens the sources with the chosen layer. If several layers exist and none is chosen, opens all
+/// of them and sets `reason` to the message of that error. Throws Error for other errors.
 OpenedModel open_one_or_all(const RunRequest& request, std::string& reason);
 
-/// Opens the sources and lists them; with `ranges` the tensors are read, too. Throws Error for a
-/// broken file, not for files that make no layer.
+/// Opens and lists the sources. With `ranges` the tensors are also read. Throws Error for a broken
+/// file, but not for files without a complete layer.
 Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t threads);
 
-/// One of `render::result_forms`: the files, the layers and what the chosen layer is made of; as
-/// lines (CSV, NDJSON) the tensors of the chosen layer, else those of the files.
+/// The inventory in one of `render::result_forms`: the files, the layers and the parts of the
+/// chosen layer. CSV and NDJSON have only the tensors of the chosen layer, or else of the files.
 std::string inventory_text(const Inventory& inventory, std::string_view form,
                            const render::TextStyle& text_style);
 

@@ -25,7 +25,7 @@ std::string_view type_of(const Inventory::Item& item) {
   return item.type.empty() ? name_of(item.dtype) : std::string_view(item.type);
 }
 
-/// A tensor, and the file that has it or where a layer's comes from.
+/// A tensor, and its file or origin.
 struct Listed {
   const Inventory::Item* item = nullptr;
   std::string_view file, from;
@@ -44,15 +44,15 @@ std::vector<Listed> listed(const std::vector<Inventory::SourceTensor>& tensors) 
   return rows;
 }
 
-/// A line a tensor; for eyes with the columns that at least one of them fills.
+/// One row for each tensor. Tables for readers omit empty columns.
 Table tensors_table(const std::vector<Listed>& rows, bool of_layer) {
   using In = Table::In;
-  const auto some = [&](const auto& has) {
+  const auto any_range = [&](const auto& has) {
     return std::ranges::any_of(rows, [&](const Listed& row) {
       return row.item->range.has_value() && has(*row.item->range);
     });
   };
-  const bool range = some([](const Summary&) { return true; });
+  const bool range = any_range([](const Summary&) { return true; });
   const auto extreme = [&](const char* title, double Summary::*of) {
     return render::ColumnOf<Listed>{
         {.title = title, .right = true, .in = range ? In::all : In::none}, [of](const Listed& row) {
@@ -64,7 +64,7 @@ Table tensors_table(const std::vector<Listed>& rows, bool of_layer) {
         }};
   };
   const auto count = [&](const char* title, const char* field, std::size_t Summary::*of) {
-    const bool shown = some([&](const Summary& summary) { return summary.*of > 0; });
+    const bool shown = any_range([&](const Summary& summary) { return summary.*of > 0; });
     return render::ColumnOf<Listed>{{.title = title,
                                      .right = true,
                                      .in = shown   ? In::all
@@ -123,7 +123,7 @@ std::string file_text(const Inventory::File& file, const TextStyle& text_style) 
   return out;
 }
 
-/// One line a layer, with its sizes where they are known.
+/// One row for each layer, with its sizes if known.
 Table layers_table(const std::vector<Inventory::LayerRow>& layers) {
   const bool sizes = std::any_of(layers.begin(), layers.end(), [](const Inventory::LayerRow& line) {
     return line.dims.has_value();
@@ -148,7 +148,7 @@ Table layers_table(const std::vector<Inventory::LayerRow>& layers) {
   return grid;
 }
 
-/// The settings that something sets, and where; `defaults` gets the others.
+/// The settings that are set, and their origins; `defaults` gets the others.
 Table set_values_table(const Inventory& inventory, std::vector<std::string>& defaults) {
   Table grid({{"setting"},
               {.title = "value", .shrinks = true, .wraps = true},
@@ -203,7 +203,7 @@ void put_members(JsonText& json, const Inventory::Item& item) {
   json.member("nan", item.range->nan).member("infinite", item.range->infinite);
 }
 
-void put(JsonText& json, const Inventory::File& file) {
+void put_object(JsonText& json, const Inventory::File& file) {
   json.object([&] {
     json.member("name", file.name).member("format", file.format);
     json.key("scalars").object([&] {
@@ -218,7 +218,7 @@ void put(JsonText& json, const Inventory::File& file) {
   });
 }
 
-void put(JsonText& json, const Inventory::LayerRow& line) {
+void put_object(JsonText& json, const Inventory::LayerRow& line) {
   json.object([&] {
     json.key("id").layer(line.listing.id);
     json.member("naming", line.listing.naming).member("prefix", line.listing.prefix);
@@ -232,7 +232,7 @@ void put(JsonText& json, const Inventory::LayerRow& line) {
   });
 }
 
-void put(JsonText& json, const Inventory::Setting& setting) {
+void put_object(JsonText& json, const Inventory::Setting& setting) {
   json.object([&] {
     json.member("name", setting.name)
         .member("value", setting.value)
@@ -240,7 +240,7 @@ void put(JsonText& json, const Inventory::Setting& setting) {
   });
 }
 
-std::string for_eyes(const Inventory& inventory, const TextStyle& text_style) {
+std::string as_table(const Inventory& inventory, const TextStyle& text_style) {
   std::string out;
   const auto section = [&](const std::string& text) { out += (out.empty() ? "" : "\n") + text; };
   for (const Inventory::File& file : inventory.files) section(file_text(file, text_style));
@@ -273,11 +273,11 @@ std::string for_eyes(const Inventory& inventory, const TextStyle& text_style) {
 
 std::string as_json(const Inventory& inventory) {
   JsonText json;
-  // One element a line.
+  // One element on each line.
   const auto list = [&](std::string_view name, const auto& elements, const auto& add) {
     json.key(name).list(elements, add, {"\n    ", "\n    ", "\n  "});
   };
-  const auto add = [&](const auto& element) { put(json, element); };
+  const auto add = [&](const auto& element) { put_object(json, element); };
   json.object(
       [&] {
         list("files", inventory.files, add);
@@ -311,7 +311,7 @@ std::string as_json(const Inventory& inventory) {
   return json.take() + "\n";
 }
 
-/// The tables of the files, of the layers and of the chosen layer, and what is to be known of them.
+/// The tables of the files, the layers and the chosen layer, followed by notes and findings.
 std::string as_markdown(const Inventory& inventory) {
   using render::markdown_text;
   std::string out;
@@ -347,7 +347,7 @@ std::string as_markdown(const Inventory& inventory) {
 std::string inventory_text(const Inventory& inventory, std::string_view form,
                            const TextStyle& text_style) {
   if (form == "json") return as_json(inventory);
-  if (form == "table") return for_eyes(inventory, text_style);
+  if (form == "table") return as_table(inventory, text_style);
   if (form == "markdown") return as_markdown(inventory);
   if (!inventory.headline.empty())
     return tensors_table(listed(inventory.tensors), true).as(form, text_style);

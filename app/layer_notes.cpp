@@ -17,14 +17,14 @@ constexpr std::string_view number_mark = "{layer}"; // in place of a layer's num
 LayerNotes kept_notes;
 Color kept_notes_color = Color::automatic;
 
-/// "12" of "decoder.12.cross".
+/// "12" for "decoder.12.cross".
 std::string number_in(const std::string& layer) {
   const auto first = std::find_if(layer.begin(), layer.end(), is_digit);
   return {first, std::find_if_not(first, layer.end(), is_digit)};
 }
 
-/// `text` with {layer} in place of a layer's number, wherever that is a part of a path or a dotted
-/// name: "h.3.ln_1" becomes "h.{layer}.ln_1".
+/// `text` with {layer} in place of a layer's number in paths and dotted names: "h.3.ln_1" becomes
+/// "h.{layer}.ln_1".
 std::string without_number(const std::string& text, const std::string& number) {
   if (number.empty()) return text;
   std::string common = text;
@@ -43,7 +43,7 @@ std::string without_number(const std::string& text, const std::string& number) {
   return common;
 }
 
-/// "layers 0–3, 5: " or "layer 2: ", with consecutive numbers as a range. "" where the only layer
+/// "layers 0–3, 5: " or "layer 2: ", with consecutive numbers as a range. "" if the only layer
 /// has no name.
 std::string list_of_layers(const std::vector<std::string>& layers) {
   if (layers.size() == 1 && layers[0].empty()) return "";
@@ -56,8 +56,8 @@ void LayerNotes::add(const std::vector<Note>& notes, const std::string& layer) {
   const std::string number = number_in(layer);
   for (const Note& note : notes) {
     std::string common = without_number(console_text(note), number);
-    const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& one) {
-      return one.common == common && one.first.severity == note.severity;
+    const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& existing) {
+      return existing.common == common && existing.first.severity == note.severity;
     });
     if (group == groups_.end())
       groups_.push_back({note, std::move(common), {layer}});

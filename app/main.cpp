@@ -5,9 +5,7 @@
 #include "help.hpp"
 #include "layer_notes.hpp"
 #include "manual.hpp"
-#include "patches.hpp"
-#include "signals.hpp"
-#include "stack.hpp"
+#include "process.hpp"
 #include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
 #include <mha/ranks/ranks.hpp>
@@ -27,8 +25,8 @@ std::string usage_hint(const std::string& command) {
   return fmt::format(" (see `mha-inspect {}--help`)", command.empty() ? "" : command + " ");
 }
 
-/// Whether the first word is a path or a binding (NAME=FILE), which suggests that the
-/// command was left out.
+/// Whether the first word is a path or a binding (NAME=FILE), which suggests that the command is
+/// missing.
 bool looks_like_a_source(const std::string& word) {
   return word.find_first_of("./=") != std::string::npos || access(word.c_str(), F_OK) == 0;
 }
@@ -39,12 +37,12 @@ const Command& find_command(const std::string& name) {
   } catch (const UsageError&) {
     if (!looks_like_a_source(name)) throw;
     throw UsageError(
-        fmt::format("'{}' is no command; did you mean `mha-inspect show {}`?", name, name));
+        fmt::format("'{}' is not a command; did you mean `mha-inspect show {}`?", name, name));
   }
 }
 
-/// -h alone is a page; --help, and -h all, are everything.
-HelpDepth depth_of(const std::vector<std::string>& arguments) {
+/// -h shows a page; --help and -h all show everything.
+HelpDepth help_depth(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i)
     if (arguments[i] == "--help" ||
         (arguments[i] == "-h" && i + 1 < arguments.size() && arguments[i + 1] == "all"))
@@ -78,14 +76,15 @@ int run(std::vector<std::string> arguments) {
   const std::string name = arguments[0];
   std::string hinted_command;
   try {
-    if (name[0] == '-') throw UsageError(fmt::format("'{}' stands before the command", name));
+    if (name[0] == '-')
+      throw UsageError(fmt::format("'{}' comes before the command: put options after it", name));
     const Command& command = find_command(name);
     hinted_command = name;
     Cli cli(name);
     const Run run_command = command.declare(cli);
     arguments.erase(arguments.begin());
     if (!cli.parse(arguments)) {
-      print(help_of(command, cli, depth_of(arguments), style));
+      print(help_of(command, cli, help_depth(arguments), style));
       return 0;
     }
     if (!is_one_of(std::string("--quiet"), *cli.given()))

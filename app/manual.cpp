@@ -18,7 +18,7 @@ using roff::entry;
 using roff::heading;
 using roff::italic;
 
-/// Lines to copy, each with what it does.
+/// Command lines to copy, each with a description.
 std::string examples_of(const std::vector<Example>& examples) {
   std::string out;
   for (const Example& example : examples)
@@ -29,9 +29,9 @@ std::string examples_of(const std::vector<Example>& examples) {
 
 std::string exit_status() {
   return heading("EXIT STATUS") + entry(bold("0"), "done") +
-         entry(bold("1"), "what was compared differs, or nothing was found") +
+         entry(bold("1"), "a comparison found a difference, or a search found nothing") +
          entry(bold("2"), "wrong usage, bad input, or output that cannot be written") +
-         entry(bold("130") + ", " + bold("143"), "interrupted, or told to end");
+         entry(bold("130") + ", " + bold("143"), "interrupted or terminated");
 }
 
 std::string option_terms(const Option& option) {
@@ -55,10 +55,11 @@ std::string manual_of_program(const std::vector<Declared>& commands) {
   out += heading("ENVIRONMENT") +
          entry(bold("NO_COLOR"), "if set, no colours unless --color always is given") +
          entry(bold("TERM"), "dumb: no colours") +
-         entry(bold("COLUMNS"), "how wide lines are where the output is no terminal; default 100, "
-                                "and messages are one line each") +
-         entry(bold("TMPDIR"), "where output for pipes is prepared; default /tmp") +
-         entry(bold("MHA_CPU"), "instructions to use at most: portable, avx2, avx512 or amx");
+         entry(bold("COLUMNS"), "the line width if the output is not a terminal; default: 100, "
+                                "with messages on one line each") +
+         entry(bold("TMPDIR"), "the folder for temporary output to pipes; default: /tmp") +
+         entry(bold("MHA_CPU"),
+               "the most advanced instructions to use: portable, avx2, avx512 or amx");
   out += exit_status() + examples_of(program_examples());
   return out + roff::see_also({{formats_page, 5}, {stages_page, 7}});
 }

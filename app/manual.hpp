@@ -1,5 +1,5 @@
 #pragma once
-// Man pages, from the declarations of the commands and the tables of the library.
+// Man pages, made from the declarations of the commands and the tables of the library.
 
 #include "commands/commands.hpp"
 
@@ -17,7 +17,7 @@ std::string manual_of_formats();
 /// mha-inspect-stages(7): every stage, its shape, formula and other names.
 std::string manual_of_stages();
 
-/// Writes what a package installs below share/: the man pages and the completions of every shell.
+/// Writes the files that a package installs below share/: man pages and shell completions.
 void write_manuals_and_completions(const std::string& folder);
 
 } // namespace mha::app

@@ -37,18 +37,19 @@ std::string files_section() {
     out += roff::entry(roff::bold(format.name),
                        fmt::format("{}{}{}", format.title, format.extensions.empty() ? "" : ": ",
                                    format.extensions) +
-                           (format.create ? "; written, too" : "; not written"));
+                           (format.create ? "; also written" : "; not written"));
   out += roff::entry(roff::bold("checkpoint"),
                      "a folder with model.safetensors or pytorch_model.bin, or its shards and "
                      "their index, and the model's config.json; not written");
   out += roff::entry(roff::bold("raw bytes"), "NAME=FILE:DTYPE[SHAPE]; not written");
-  out += roff::paragraph(
-      "The extension decides; where it says nothing, and for standard input (-), the first bytes "
-      "do. A file whose extension and bytes contradict each other is an error. ONNX and HDF5 are "
-      "refused with the line of Python that converts them.");
+  out +=
+      roff::paragraph("The extension determines the format; without a known extension, and for "
+                      "standard input (-), the first bytes do. If the extension and the bytes of a "
+                      "file contradict each other, that is an error. For ONNX and HDF5 files that "
+                      "cannot be read, the error gives a line of Python that converts them.");
   return out + roff::subheading("Element types") + roff::text(names_of_dtypes() + ".") + "\n" +
          roff::paragraph(
-             "NumPy's files have no bfloat16: a binding says it, W_q=weights.npy:bf16.");
+             "NumPy files cannot declare bfloat16; a binding can: W_q=weights.npy:bf16.");
 }
 
 std::string bindings_section() {
@@ -56,16 +57,17 @@ std::string bindings_section() {
     return roff::entry(roff::bold(binding), meaning);
   };
   return roff::heading("BINDINGS") +
-         roff::text("One tensor by its name, which wins over a file that also has it: "
-                    "NAME=FILE[:TENSOR][@AXES], or NAME=FILE:DTYPE[SHAPE][@AXES] for raw bytes.") +
-         "\n" + example("X=hidden.npz:layers.0", "the tensor layers.0 of a file") +
-         example("X=hidden.npz:layers.{layer}", "each layer's own") +
+         roff::text(
+             "A binding gives one tensor by name and overrides a file that also contains it: "
+             "NAME=FILE[:TENSOR][@AXES], or NAME=FILE:DTYPE[SHAPE][@AXES] for raw bytes.") +
+         "\n" + example("X=hidden.npz:layers.0", "the tensor layers.0 in a file") +
+         example("X=hidden.npz:layers.{layer}", "a tensor for each layer") +
          example("W_q=wq.npy@OI", "a weight stored (out, in)") +
          example("q=q.bin:bf16[2,512,12,64]@BTHD",
-                 "bytes as a kernel writes them, the size checked exactly") +
-         roff::paragraph("Letters of AXES: L layer, B batch, H head, T query, S key, D width of "
-                         "one head, C all widths, I in, O out. Without AXES, a tensor's axes are "
-                         "those in brackets below.");
+                 "raw bytes as written by a kernel; the size must match exactly") +
+         roff::paragraph(
+             "Letters of AXES: L layer, B batch, H head, T query, S key, D width of one head, C "
+             "all widths, I in, O out. Without AXES, a tensor has the axes in brackets below.");
 }
 
 std::string tensors_section() {
@@ -76,15 +78,16 @@ std::string tensors_section() {
                                                        info.text, also_called(info.aliases)));
   out += roff::entry(roff::bold("tokens"), "T: labels of the queries: a list of text, or numbers");
   out += roff::entry(roff::bold("key_tokens"), "S: labels of the keys, where they differ");
-  return out + roff::paragraph("Every stage may be given, too, and replaces its computation: "
-                               "mha-inspect-stages(7).");
+  return out +
+         roff::paragraph(
+             "Stages may also be given; they replace the computed ones: mha-inspect-stages(7).");
 }
 
 std::string settings_section() {
   std::string out =
       roff::heading("SETTINGS") +
-      roff::text("In JSON as values, in NumPy's files as arrays without axes, in safetensors as "
-                 "metadata, on the command line as options: num_heads is --num-heads.") +
+      roff::text("Settings are values in JSON, arrays without axes in NumPy files, metadata in "
+                 "safetensors, and options on the command line: num_heads is --num-heads.") +
       "\n";
   for (const SettingInfo& info : settings_table()) {
     const bool is_boolean = info.kind == SettingKind::boolean;
@@ -116,19 +119,19 @@ std::string manual_of_stages() {
   std::string out =
       roff::title(stages_page, 7, "every step of multi-head attention, by its name") +
       roff::heading("DESCRIPTION") +
-      roff::text("A stage is the value of one step of a layer's computation. It is printed, "
-                 "written, drawn and compared by its name, and may be given as a tensor, which "
-                 "replaces its computation.") +
+      roff::text("A stage is the result of one step of a layer's computation. It is printed, "
+                 "written, drawn and compared by name, and may be given as a tensor, which "
+                 "replaces the computed one.") +
       "\n" +
-      roff::paragraph("T: query tokens; S: key tokens (from k_all on, past, extra and zero ones, "
-                      "too); H: query heads; H_kv: key/value heads; d_model: width of input and "
-                      "output; d_k, d_v: widths of one head. A batch axis stands before all "
-                      "others exactly when the input has one.") +
-      roff::paragraph("A step that a layer does not have stands for what it is computed from.") +
+      roff::paragraph(
+          "T: query tokens; S: key tokens (from k_all on including past, extra and zero keys); H: "
+          "query heads; H_kv: key/value heads; d_model: width of input and output; d_k, d_v: "
+          "widths of one head. A batch axis comes first if and only if the input has one.") +
+      roff::paragraph("A step that a layer lacks has the value of its input.") +
       roff::heading("STAGES");
   for (const StageInfo& info : stages()) out += stage_entry(info);
   out += roff::heading("MADE OF SEVERAL HEADS OR LAYERS") +
-         roff::text("Computed where they are named, never given and not patched.") + "\n";
+         roff::text("Computed only when named; they cannot be given or patched.") + "\n";
   for (const StageInfo& info : derived_stages()) out += stage_entry(info);
   out += roff::heading("WORDS THAT MEAN SEVERAL THINGS");
   for (std::string_view word : ambiguous_words())

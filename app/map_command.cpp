@@ -18,15 +18,42 @@
 
 namespace mha::app {
 
+namespace {
+
+constexpr const char* one_stage = "map draws one stage; name it with --stage";
+
+/// The cells that determine the colour scale. In maps of weights, rows that may attend to only one
+/// key are masked, because it gets all their weight in any head.
+PooledMap scale_cells(const render::MapPanel& panel, Stage stage) {
+  PooledMap map = panel.map;
+  if (stage != Stage::weights || panel.rows.factor > 1 || panel.cols.factor > 1) return map;
+  const bool turned = panel.rows.name != "query";
+  const std::size_t queries = turned ? map.cols : map.rows, keys = turned ? map.rows : map.cols;
+  const auto cell = [&](std::size_t q, std::size_t k) {
+    return turned ? k * queries + q : q * keys + k;
+  };
+  bool has_rows = false;
+  for (std::size_t q = 0; q < queries; ++q) {
+    std::size_t seen = 0;
+    for (std::size_t k = 0; k < keys; ++k) seen += map.masked[cell(q, k)] == 0;
+    has_rows = has_rows || seen > 1;
+    for (std::size_t k = 0; k < keys && seen == 1; ++k) map.masked[cell(q, k)] = 1;
+  }
+  return has_rows ? map : panel.map;
+}
+
+} // namespace
+
 void MapCommand::check() {
   form_ = form_of(output);
-  check_made();
+  check_combined();
   if ((form_ == "png" || form_ == "pdf") && output.to_standard_output() && output_is_terminal())
-    fail("bytes of a {} do not belong on a terminal; give --output, or pipe them on",
+    fail("a {} is not written to a terminal; give --output, or pipe it into a program",
          form_ == "png" ? "PNG" : "PDF");
   figure.check(form_, request, common);
   if (cells == std::size_t{0}) throw UsageError("--cells is 0: at least 1 expected");
-  if (without_sink && selection.key) throw UsageError("--without-sink and --key: give one of them");
+  if (without_sink && selection.key)
+    throw UsageError("--without-sink and --key contradict each other; give one of them");
   if (without_sink) selection.key.emplace("1:", "--without-sink: --key");
   if (low && high && *low >= *high)
     throw UsageError(fmt::format("--vmin {} is not below --vmax {}", *low, *high));
@@ -34,39 +61,40 @@ void MapCommand::check() {
   if (!output.to_standard_output()) text_style_ = {false, text_style_.width};
 }
 
-/// Maps that are made of others: means, whose pools are means, too.
-void MapCommand::check_made() const {
-  if (form_ == "npy" && !is_made() && !draws_circuits())
-    throw UsageError("an array is of a difference (--minus), a mean (--batch mean) or a circuit "
-                     "(-s qk, -s ov); `dump` writes a stage as it is");
-  if (!is_made()) return;
+/// Checks maps that are combined with others. Pools of means must also be means.
+void MapCommand::check_combined() const {
+  if (form_ == "npy" && !is_combined() && !draws_circuits())
+    throw UsageError("map writes an array only of a difference (--minus), a mean (--batch mean) or "
+                     "a circuit (-s qk, -s ov); `dump` writes a stage itself");
+  if (!is_combined()) return;
   for (const std::string_view placeholder : all_placeholders)
     if (mentions(output.path, placeholder))
-      throw UsageError(fmt::format("{}: a difference or a mean is one file; leave {} out",
+      throw UsageError(fmt::format("{}: a difference or a mean is one file; leave out {}",
                                    output.path, placeholder));
   if (pooling == "max")
-    throw UsageError("--pool max: the largest of a difference or a mean is not made of the "
-                     "largest of its maps; leave it out");
+    throw UsageError(
+        "--pool max: the maximum of a difference or a mean is not that of its maps; leave it out");
   if (minus.asked() && (per_head_range || color_scale == "log"))
-    throw UsageError(fmt::format("{}: a difference has one scale around 0",
+    throw UsageError(fmt::format("{}: a difference has a single linear scale around 0",
                                  per_head_range ? "--per-head-range" : "--color-scale log"));
   if (minus.asked() && low.has_value() != high.has_value() && (low ? *low >= 0 : *high <= 0))
-    throw UsageError(fmt::format("{} {}: a difference's scale reaches as far below 0 as above; {}",
+    throw UsageError(fmt::format("{} {}: the scale of a difference is symmetric around 0; {}",
                                  low ? "--vmin" : "--vmax", low ? *low : *high,
                                  low ? "a number below 0 expected" : "a number above 0 expected"));
-  if (world().count() > 1) fail("maps are subtracted by one process, without mpirun");
+  if (world().count() > 1) fail("maps are combined by one process; run without mpirun");
 }
 
 bool MapCommand::draws_circuits() const {
   const bool circuits = stages.size() == 1 && (stages[0] == "qk" || stages[0] == "ov");
   if (!circuits && (!vocabulary.empty() || offset))
-    throw UsageError(fmt::format("{} is for the circuits of the weights alone: -s qk or -s ov",
+    throw UsageError(fmt::format("{} applies to circuits of the weights: -s qk or -s ov",
                                  offset ? "--distance" : "--vocab"));
   return circuits;
 }
 
-/// What colours or chooses the maps of stages only; `selects`: tokens and texts, too.
-void MapCommand::refuse_of_stages(bool selects) const {
+/// Throws UsageError for options that only apply to maps of stages; `selects`: also those that
+/// select tokens and texts.
+void MapCommand::refuse_stage_options(bool selects) const {
   for (const auto& [given, option] :
        {std::pair(selects && selection.query.has_value(), "--query"),
         {selects && selection.key.has_value(), "--key or --without-sink"},
@@ -77,12 +105,12 @@ void MapCommand::refuse_of_stages(bool selects) const {
         {color_scale == "log", "--color-scale log"},
         {!pooling.empty(), "--pool"},
         {cells.has_value(), "--cells"}})
-    if (given) throw UsageError(fmt::format("-s {}: {} changes nothing", stages[0], option));
+    if (given) throw UsageError(fmt::format("-s {}: {} has no effect", stages[0], option));
 }
 
-/// -s qk|ov: of weights and tokens, so that nothing of a text chooses or colours.
+/// -s qk|ov: circuits depend on weights and tokens, so options of a text do not apply.
 void MapCommand::draw_circuit() {
-  refuse_of_stages(true);
+  refuse_stage_options(true);
   draw_circuits(request,
                 {stages[0] == "ov",
                  vocabulary,
@@ -94,12 +122,6 @@ void MapCommand::draw_circuit() {
                 form_, common);
 }
 
-namespace {
-
-constexpr const char* one_stage = "map draws one stage; name one with --stage";
-
-} // namespace
-
 int MapCommand::run() {
   check();
   if (draws_circuits()) {
@@ -109,7 +131,7 @@ int MapCommand::run() {
   if (std::ranges::any_of(stages,
                           [](const std::string& name) { return find_derived(name).has_value(); })) {
     if (stages.size() > 1) throw UsageError(one_stage);
-    refuse_of_stages(false);
+    refuse_stage_options(false);
     request.stages = stages;
     draw_derived(
         request,
@@ -132,16 +154,16 @@ int MapCommand::run() {
 
 void MapCommand::compute_layers(OpenedModel& model) {
   for (const std::string& id : model.chosen()) compute_layer(model, id);
-  for (Picture& one : pictures_) {
+  for (Picture& drawn : pictures_) {
     if (!mean_of_items) break;
-    std::vector<render::MapPanel>& panels = one.picture.panels;
+    std::vector<render::MapPanel>& panels = drawn.picture.panels;
     const std::size_t maps = panels.size();
     panels = mean_over_items(panels);
-    one.picture.title += fmt::format(" · mean of {}", counted(maps / panels.size(), "items"));
+    drawn.picture.title += fmt::format(" · mean of {}", counted(maps / panels.size(), "items"));
   }
 }
 
-/// What is wrong with the other layer is told of the option that named it.
+/// Opens the second side. Errors about its layer refer to --minus-layer.
 OpenedModel MapCommand::opened_minus() {
   try {
     return open_model(minus.request_of(request), common);
@@ -151,7 +173,7 @@ OpenedModel MapCommand::opened_minus() {
   }
 }
 
-/// The second side is pooled as the first one was, and subtracted.
+/// Pools the second side as the first one was pooled, and subtracts it.
 void MapCommand::compute_difference() {
   std::vector<Picture> first = std::exchange(pictures_, {});
   selection = minus.selection_of(selection);
@@ -161,12 +183,12 @@ void MapCommand::compute_difference() {
   if (minus.patcher) minus.patcher->require_read();
   subtract(first[0].picture.panels, pictures_[0].picture.panels, first[0].picture.stage);
   pictures_ = std::move(first);
-  if (is_nothing(pictures_[0].picture.panels))
-    print_note("both maps have the same numbers: the difference is 0 everywhere", common);
+  if (is_zero(pictures_[0].picture.panels))
+    print_note("both maps are equal: the difference is 0 everywhere", common);
   if (!figure.title && !figure.no_title) pictures_[0].picture.title += minus.title();
 }
 
-/// Of several batch items the first, unless they were asked for.
+/// The selection with the first of several batch items, unless others were chosen.
 Selection MapCommand::batch_chosen(const LoadedLayer& loaded) {
   Selection chosen = selection;
   const Dims& dims = loaded.layer.dims;
@@ -179,7 +201,8 @@ Selection MapCommand::batch_chosen(const LoadedLayer& loaded) {
   chosen.batch.emplace("0", "--batch");
   if (dims.B == 1 || !pictures_.empty()) return chosen;
   const std::string note = fmt::format(
-      "batch item 0 of {} is drawn; choose others with --batch, or all with --batch :", dims.B);
+      "only batch item 0 of {} is drawn; choose others with --batch, or all with --batch :",
+      dims.B);
   if (common.strict) fail("{} (an error by --strict)", note);
   print_note(note, common);
   return chosen;
@@ -202,7 +225,7 @@ MapCommand::Picture& MapCommand::picture_for(const OpenedModel& model, const Loa
   Picture made{file.path, {}, {}};
   render::MapPicture& picture = made.picture;
   picture.stage = stage;
-  picture.pooling = is_made()          ? Pooling::mean
+  picture.pooling = is_combined()      ? Pooling::mean
                     : pooling.empty()  ? render::default_pooling(stage)
                     : pooling == "max" ? Pooling::max
                                        : Pooling::mean;
@@ -239,7 +262,7 @@ Pool::Size MapCommand::size_for(const Picture& picture, const Layer& layer) cons
     size = {picture.text.rows, picture.text.cols};
     if (cells) size = {std::min(size.rows, *cells), std::min(size.cols, *cells)};
     if (layer.settings.columns) std::swap(size.rows, size.cols);
-    ShareBytes bytes; // other ranks have no terminal, or another
+    ShareBytes bytes; // other ranks have no terminal, or a different one
     bytes.field(size);
     const std::string of_first = world().from_first(bytes.take());
     ShareBytes(of_first).field(size);
@@ -272,9 +295,9 @@ void MapCommand::compute_layer(OpenedModel& model, const std::string& id) {
   SeveralMergeable all;
   for (const PlannedFile& file : planned_files(output.path, loaded, chosen, wanted, true)) {
     const Picture& picture = picture_for(model, loaded, stage, file);
-    // What is made of several maps is made of maps of one size.
+    // Maps that are combined must have one size, padding included.
     const std::vector<Selection> texts =
-        is_made() ? std::vector{file.selection} : without_padding(layer, file.selection);
+        is_combined() ? std::vector{file.selection} : without_padding(layer, file.selection);
     const Pool::Size size = Pool::of_one_scale(layer, texts, size_of_map(picture));
     for (const Selection& text : texts) {
       auto pool = std::make_unique<Pool>(layer, stage, text, size, picture.picture.pooling);
@@ -299,56 +322,33 @@ void MapCommand::compute_layer(OpenedModel& model, const std::string& id) {
       pictures_[share.picture].picture.panels.push_back(std::move(panel));
 }
 
-/// Beside a key that takes most of the weight, the rest is dark.
+/// Notes a sink, beside which the other keys are dark.
 void MapCommand::note_sink(std::optional<double> share) {
-  if (!share || *share <= 1.0 / 3 || common.quiet || sink_is_noted_ || is_made()) return;
+  if (!share || *share <= 1.0 / 3 || common.quiet || sink_is_noted_ || is_combined()) return;
   sink_is_noted_ = true;
   print_note(
-      fmt::format("key 0 has {:.0f} % of the weight: a sink; --without-sink draws the others",
+      fmt::format("key 0 has {:.0f} % of the weight (a sink); --without-sink draws the other keys",
                   100 * *share),
       common.color);
 }
 
-/// The font of PNG and PDF has no Chinese, Japanese or Korean, and no emoji.
+/// Notes characters that the font of PNG and PDF lacks: Chinese, Japanese, Korean and emoji.
 void MapCommand::note_undrawn(Picture& picture) {
   const std::size_t tokens = render::number_undrawn(picture.picture);
   const bool of_title = !render::Font::instance().draws(render::visible(picture.picture.title));
   if ((tokens == 0 && !of_title) || common.quiet || undrawn_is_noted_) return;
   undrawn_is_noted_ = true;
   const std::string where =
-      tokens > 0 ? fmt::format("{}: they are numbered by position, #{}", counted(tokens, "labels"),
+      tokens > 0 ? fmt::format("{}, which are numbered by position, #{}", counted(tokens, "labels"),
                                of_title ? "3; the title has boxes" : "3")
-                 : "the title, where they are boxes";
-  print_note(fmt::format("the font of a {} lacks characters of {}; an SVG has them (-o FILE.svg)",
-                         form_ == "png" ? "PNG" : "PDF", where),
-             common.color);
+                 : "the title, which has boxes instead";
+  print_note(
+      fmt::format("the font of {} files lacks characters of {}; an SVG shows them (-o FILE.svg)",
+                  form_ == "png" ? "PNG" : "PDF", where),
+      common.color);
 }
 
-namespace {
-
-/// The numbers that a scale of weights reaches to: a row that may see one key alone gives it all,
-/// whatever the head does.
-PooledMap telling(const render::MapPanel& panel, Stage stage) {
-  PooledMap map = panel.map;
-  if (stage != Stage::weights || panel.rows.factor > 1 || panel.cols.factor > 1) return map;
-  const bool turned = panel.rows.name != "query";
-  const std::size_t queries = turned ? map.cols : map.rows, keys = turned ? map.rows : map.cols;
-  const auto cell = [&](std::size_t q, std::size_t k) {
-    return turned ? k * queries + q : q * keys + k;
-  };
-  bool some = false;
-  for (std::size_t q = 0; q < queries; ++q) {
-    std::size_t seen = 0;
-    for (std::size_t k = 0; k < keys; ++k) seen += map.masked[cell(q, k)] == 0;
-    some = some || seen > 1;
-    for (std::size_t k = 0; k < keys && seen == 1; ++k) map.masked[cell(q, k)] = 1;
-  }
-  return some ? map : panel.map;
-}
-
-} // namespace
-
-/// Every picture of a run has the same colours for the same numbers, or each head its own.
+/// Chooses colours: all pictures of a run share one scale, unless each head has its own.
 void MapCommand::choose_colors() {
   render::MapColors colors{color_map, {}, low, high};
   if (minus.asked() && low.has_value() != high.has_value())
@@ -358,12 +358,12 @@ void MapCommand::choose_colors() {
   render::CellRange range;
   for (const Picture& picture : pictures_)
     for (const render::MapPanel& panel : picture.picture.panels) {
-      range.add(telling(panel, picture.picture.stage));
+      range.add(scale_cells(panel, picture.picture.stage));
       colors.is_long = colors.is_long || render::is_long_map(panel.rows.positions.size(),
                                                              panel.cols.positions.size());
     }
   for (Picture& picture : pictures_) {
-    // A difference is drawn around zero, as scores are.
+    // A difference is drawn around zero, like scores.
     const Stage stage = minus.asked() ? Stage::scaled : picture.picture.stage;
     if (!per_head_range) {
       picture.picture.styles = {render::style_for(stage, colors, range)};
@@ -371,8 +371,8 @@ void MapCommand::choose_colors() {
     }
     for (const render::MapPanel& panel : picture.picture.panels) {
       render::CellRange own;
-      own.add(telling(panel, picture.picture.stage));
-      // A head that is all beyond one end is seen beside the others.
+      own.add(scale_cells(panel, picture.picture.stage));
+      // A head entirely beyond one end gets the other end from all heads.
       if (colors.low && own.high <= *colors.low) own.high = range.high;
       if (colors.high && own.low >= *colors.high) own.low = range.low;
       picture.picture.styles.push_back(render::style_for(stage, colors, own));

@@ -1,7 +1,7 @@
 #pragma once
-// map: the maps of some layers, as pictures; commands/map.cpp declares its options.
+// map: draws maps of layers; commands/map.cpp declares its options.
 
-#include "figure_options.hpp"
+#include "figures.hpp"
 #include "map_difference.hpp"
 #include "output.hpp"
 #include <mha/observe/pool.hpp>
@@ -27,7 +27,7 @@ struct MapCommand {
   int run();
 
 private:
-  /// One file, while its panels come in.
+  /// One file and its panels so far.
   struct Picture {
     std::string path;
     render::MapPicture picture;
@@ -35,11 +35,12 @@ private:
   };
 
   void check();
-  void check_made() const;
-  bool is_made() const { return mean_of_items || minus.asked(); }
+  void check_combined() const;
+  /// Whether maps are combined with others: subtracted or averaged.
+  bool is_combined() const { return mean_of_items || minus.asked(); }
   bool draws_circuits() const;
   void draw_circuit();
-  void refuse_of_stages(bool selects) const;
+  void refuse_stage_options(bool selects) const;
   void compute_layers(OpenedModel& model);
   void compute_layer(OpenedModel& model, const std::string& id);
   void compute_difference();
@@ -56,7 +57,7 @@ private:
   std::string form_; ///< text, png, svg, pdf
   render::TextStyle text_style_;
   std::vector<Picture> pictures_;
-  std::optional<Pool::Size> size_; ///< of every map, where others are subtracted
+  std::optional<Pool::Size> size_; ///< of every map if a second side is subtracted
   bool sink_is_noted_ = false, undrawn_is_noted_ = false;
 };
 

@@ -1,7 +1,7 @@
 #include "map_difference.hpp"
 
 #include "describe.hpp"
-#include "setting_options.hpp"
+#include "layer_options.hpp"
 #include <mha/model/patcher.hpp>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ void require_equal_sizes(const render::MapPanel& a, const render::MapPanel& b) {
     return fmt::format("{} × {}", panel.rows.positions.size(), panel.cols.positions.size());
   };
   if (size(a) != size(b))
-    fail("--minus: a map of {} less one of {}: both need as many {} and {}; choose with --query "
-         "and --key, or texts of equal lengths",
+    fail("--minus: a map of {} and one of {} differ in size: both need as many {} and {}; choose "
+         "with --query and --key, or give texts of equal length",
          size(a), size(b), a.rows.name == "query" ? "queries" : "keys",
          a.cols.name == "key" ? "keys" : "queries");
 }
@@ -49,7 +49,8 @@ RunRequest MinusOptions::request_of(const RunRequest& first) const {
   request.patches = patcher;
   if (texts.empty() && ids.empty()) return request;
   if (!first.has_text())
-    fail("--minus-text is of a whole model's text, and the first side has none; give it --text");
+    fail("--minus-text needs a whole model with a text, but the first side has none; give it "
+         "--text");
   request.text.texts = texts, request.text.ids = ids;
   request.text.files.clear(), request.text.each_line = false;
   return request;
@@ -75,7 +76,7 @@ std::string MinusOptions::title() const {
 }
 
 void add_minus(Cli& cli, MinusOptions& minus) {
-  cli.group("A difference: what is subtracted, as far as it is another, in blue and red around 0");
+  cli.group("A difference, in blue and red around 0: how the subtracted side differs");
   const auto add = [&](const char* name, const char* value, const char* help, auto set) -> Option& {
     Option option;
     option.name = name, option.value_name = value, option.help = help, option.repeats = true;
@@ -88,8 +89,8 @@ void add_minus(Cli& cli, MinusOptions& minus) {
     option.repeats = false, option.joins = true;
   };
   Option& sources = add("--minus", "SOURCE",
-                        "another checkpoint or file; again: all of its sources; or a layer's "
-                        "setting: causal=false, as --minus-causal false",
+                        "another checkpoint or file, repeated for all of its sources; or a setting "
+                        "of the layer: causal=false, also written --minus-causal false",
                         [&minus](const std::string& word) { minus.sources.push_back(word); });
   for (const SettingInfo& info : settings_table()) {
     std::string name = "--minus-" + std::string(info.name);
@@ -99,17 +100,17 @@ void add_minus(Cli& cli, MinusOptions& minus) {
   cli.check([&minus] {
     RunRequest other;
     other.sources = minus.sources;
-    take_settings(other); // says what is wrong before anything is computed
+    take_settings(other); // reports errors before anything is computed
   });
   cli.value("--minus-layer", "LAYER", minus.layer, "another layer");
-  indexes("--minus-head", "other heads, or one that is subtracted from each", minus.head);
+  indexes("--minus-head", "other heads, or one head to subtract from each", minus.head);
   indexes("--minus-batch", "another batch item", minus.batch);
-  add("--minus-text", "WORDS", "another text, as long in tokens",
+  add("--minus-text", "WORDS", "another text with as many tokens",
       [&minus](const std::string& word) { minus.texts.push_back(word); });
-  add("--minus-ids", "N,N…", "the same by token numbers",
+  add("--minus-ids", "N,N…", "another text by its token numbers",
       [&minus](const std::string& word) { minus.ids.push_back(word); });
   add("--minus-patch", "PLACE=VALUE",
-      "the run with this patch, as --patch takes it; none: without those of --patch",
+      "the run with this patch, written as for --patch; none: without the patches of --patch",
       [&minus](const std::string& word) {
         if (!minus.patcher) minus.patcher = std::make_shared<Patcher>();
         if (word != "none") minus.patcher->add(word);
@@ -119,7 +120,7 @@ void add_minus(Cli& cli, MinusOptions& minus) {
 
 namespace {
 
-/// Where the two sides have other tokens, both: "king|queen".
+/// Labels where the sides have different tokens show both: "king|queen".
 void join_labels(render::MapAxis& axis, const render::MapAxis& minus) {
   if (axis.labels.size() != minus.labels.size()) return;
   for (std::size_t i = 0; i < axis.labels.size(); ++i)
@@ -131,7 +132,8 @@ void join_labels(render::MapAxis& axis, const render::MapAxis& minus) {
 void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::MapPanel>& other,
               Stage stage) {
   if (other.empty() || panels.size() % other.size() != 0)
-    fail("--minus: {} less {}: as many maps expected, or one; choose with --head and --minus-head",
+    fail("--minus: {} and {} to subtract: the same number expected, or one; choose with --head and "
+         "--minus-head",
          counted(panels.size(), "maps"), other.size());
   const bool zero = is_zero_where_masked(stage);
   for (std::size_t i = 0; i < panels.size(); ++i) {
@@ -154,7 +156,7 @@ void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::M
   }
 }
 
-bool is_nothing(const std::vector<render::MapPanel>& difference) {
+bool is_zero(const std::vector<render::MapPanel>& difference) {
   for (const render::MapPanel& panel : difference)
     for (std::size_t c = 0; c < panel.map.values.size(); ++c)
       if (panel.map.masked[c] == 0 && panel.map.values[c] != 0) return false;
@@ -197,7 +199,7 @@ void write_map_npy(const std::string& path, const std::vector<render::MapPanel>&
   std::vector<double> values;
   for (const render::MapPanel& panel : panels) {
     if (panel.map.rows != rows || panel.map.cols != cols)
-      fail("the maps have different sizes and make no array; choose with --layer");
+      fail("the maps differ in size and do not fit in one array; choose with --layer");
     for (std::size_t c = 0; c < panel.map.values.size(); ++c)
       values.push_back(
           panel.map.masked[c] != 0 && is_zero_where_masked(stage) ? 0 : panel.map.values[c]);
@@ -208,7 +210,8 @@ void write_map_npy(const std::string& path, const std::vector<render::MapPanel>&
 void write_map_array(const std::string& path, const std::vector<double>& values, MapArray of,
                      bool one_head) {
   if (of.layers * of.heads * of.rows * of.cols != values.size())
-    fail("the layers have different numbers of heads and make no array; choose with --head");
+    fail("the layers differ in their number of heads and do not fit in one array; choose with "
+         "--head");
   Shape shape;
   if (of.layers > 1) shape.push_back(of.layers);
   if (!one_head || of.heads > 1) shape.push_back(of.heads);

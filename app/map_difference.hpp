@@ -1,5 +1,5 @@
 #pragma once
-// map A --minus B, and the mean over batch items: maps made of others, cell by cell.
+// map A --minus B, and the mean over batch items: maps computed from others, cell by cell.
 
 #include "output.hpp"
 #include <mha/render/map.hpp>
@@ -10,7 +10,7 @@ class Patcher;
 
 namespace mha::app {
 
-/// What is subtracted: what these options say differs from the first side, all else is the same.
+/// The second side of a difference: it differs from the first side only in these options.
 struct MinusOptions {
   std::vector<std::string> sources, texts, ids, patches;
   std::string layer;
@@ -18,37 +18,36 @@ struct MinusOptions {
   std::shared_ptr<Patcher> patcher;
 
   bool asked() const;
-  /// The first side's request with what differs. Its patches are its own: none without
-  /// --minus-patch.
+  /// The second side's request. Its patches are those of --minus-patch, not the first side's.
   RunRequest request_of(const RunRequest& first) const;
   Selection selection_of(const Selection& first) const;
-  /// " − layer 5 head 3", behind the first side's title.
+  /// " − layer 5 head 3", appended to the first side's title.
   std::string title() const;
 };
 void add_minus(Cli& cli, MinusOptions& minus);
 
-/// panels −= other, one by one; of fewer others each is subtracted several times. A cell that one
-/// side masks counts as 0 on that side if masked cells of `stage` are zero (weights, exp), else it
-/// is masked in the difference. Throws Error for maps of other sizes.
+/// Subtracts `other` from the panels one by one; fewer others are used several times. A cell that
+/// one side masks counts as 0 there if masked cells of `stage` are zero (weights, exp); otherwise
+/// it is masked in the difference. Throws Error if the sizes of maps differ.
 void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::MapPanel>& other,
               Stage stage);
 
 /// Whether a difference is 0 in every cell that is not masked.
-bool is_nothing(const std::vector<render::MapPanel>& difference);
+bool is_zero(const std::vector<render::MapPanel>& difference);
 
-/// The mean of each head's maps over the batch items, of those that have the cell.
+/// The mean of each head's maps over the batch items. A cell's mean is over the items that have it.
 std::vector<render::MapPanel> mean_over_items(const std::vector<render::MapPanel>& panels);
 
-/// The cells of panels as one array in float64; axes of one layer, and of a head that was chosen by
-/// a bare index, are left out. Masked cells are 0 where the stage is, else NaN.
+/// Writes the cells of panels as one float64 array. A single layer, or a head chosen by a bare
+/// index, has no axis. Masked cells are 0 if masked cells of the stage are zero, else NaN.
 void write_map_npy(const std::string& path, const std::vector<render::MapPanel>& panels,
                    std::size_t layers, bool one_head, Stage stage);
 
-/// Of how many maps an array is, and of what size.
+/// The number of maps in an array, and their size.
 struct MapArray {
   std::size_t layers, heads, rows, cols;
 };
-/// Values of maps, layer after layer, as an array in float64, as write_map_npy does.
+/// Writes the values of maps, layer after layer, as write_map_npy() does.
 void write_map_array(const std::string& path, const std::vector<double>& values, MapArray of,
                      bool one_head);
 

@@ -1,9 +1,8 @@
 #include "options.hpp"
 
 #include "layer_notes.hpp"
-#include "patches.hpp"
-#include "progress_bar.hpp"
-#include "setting_options.hpp"
+#include "layer_options.hpp"
+#include "progress.hpp"
 #include <mha/model/opened_model.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/observe/not_finite.hpp>
@@ -36,7 +35,7 @@ void add_index_list(Cli& cli, std::string name, std::string letter,
   cli.add(std::move(option));
 }
 
-/// "2G", "512M", "1.5GiB", "0": binary units.
+/// Reads "2G", "512M", "1.5GiB" or "0" with binary units.
 std::size_t bytes_named(const std::string& text, const std::string& label) {
   constexpr std::string_view units = "KMGT";
   std::string_view unit = text;
@@ -57,9 +56,10 @@ std::size_t bytes_named(const std::string& text, const std::string& label) {
 } // namespace
 
 const char* const sources_help =
-    "The layer: .json, .npz, .npy, .safetensors, .pt, .gguf or .onnx files, folders of .npy, "
-    "checkpoint folders, NAME=FILE[:TENSOR][@AXES] for one tensor, NAME=FILE:DTYPE[SHAPE] for raw "
-    "bytes, NAME=VALUE for a setting, - for standard input; in any order, a binding wins.";
+    "The layer, from any number of sources in any order: .json, .npz, .npy, .safetensors, .pt, "
+    ".gguf or .onnx files, folders of .npy files, checkpoint folders, NAME=FILE[:TENSOR][@AXES] "
+    "for one tensor, NAME=FILE:DTYPE[SHAPE] for raw bytes, NAME=VALUE for a setting, - for "
+    "standard input. A tensor given by NAME=FILE overrides the same tensor in other files.";
 
 void add_layer(Cli& cli, RunRequest& request, bool required) {
   request.wording = Wording::command_line;
@@ -67,35 +67,35 @@ void add_layer(Cli& cli, RunRequest& request, bool required) {
   cli.check([&request, required, command = cli.command()] {
     take_settings(request);
     if (required && request.sources.empty())
-      throw UsageError(fmt::format("{} needs a SOURCE beside its settings", command));
+      throw UsageError(fmt::format("{} needs a SOURCE in addition to settings", command));
   });
   cli.shared_group("The layer");
   cli.value("--layer,-l", "N", request.layer,
-            "which layer: its number or name, a range such as 0-3, or all")
+            "the layer: a number or name, a range such as 0-3, or all")
       .joins = true;
   cli.value("--prefix", "PREFIX", request.prefix,
-            "where the layer's tensors are: model.layers.3.self_attn");
-  cli.value("--naming", "FAMILY", request.naming,
-            "read tensor names as this family's; default: recognised");
-  cli.flag(
-      "--gguf-order", request.gguf_order,
-      "queries and keys of GGUF in the file's order, neighbours rotated; default: as published");
+            "the prefix of the layer's tensor names: model.layers.3.self_attn");
+  cli.value(
+      "--naming", "FAMILY", request.naming,
+      "the model family, or description file, that defines the tensor names; default: detected");
+  cli.flag("--gguf-order", request.gguf_order,
+           "keep queries and keys of a GGUF file in its own order, in which neighbours are "
+           "rotated; default: the order of the published weights");
   cli.flag("--same-x", request.same_x,
-           "with several layers: a tensor without {layer} is meant for all of them");
-  cli.value("--config", "FILE", request.config, "a config.json that says the model's settings")
+           "with several layers: use a tensor without {layer} for all of them");
+  cli.value("--config", "FILE", request.config, "a config.json with the model's settings")
       .offers(Completes::files);
   cli.value("--tokens", "FILE|TEXT", request.tokens,
             "labels of the queries: a file, or \"the cat sat\"")
       .offers(Completes::files);
-  cli.value("--key-tokens", "FILE|TEXT", request.key_tokens,
-            "labels of the keys, where they differ")
+  cli.value("--key-tokens", "FILE|TEXT", request.key_tokens, "labels of the keys, if they differ")
       .offers(Completes::files);
   add_text(cli, request);
   add_patches(cli, request);
   Option dtype;
   dtype.name = "--dtype";
   dtype.value_name = "f32|f64";
-  dtype.help = "precision to compute in; default: that of X";
+  dtype.help = "precision of the computation; default: that of X";
   dtype.choices = {"f32", "f64", "float32", "float64"};
   dtype.completes = Completes::choices;
   dtype.set = [&request](const std::string& text) { request.dtype = dtype_named(text); };
@@ -115,47 +115,47 @@ void add_text(Cli& cli, RunRequest& request, bool numbers) {
     option.set = [&target](const std::string& word) { target.push_back(word); };
     cli.add(std::move(option));
   };
-  repeated("--text", "TEXT", "a text, cut by the checkpoint's tokenizer; again: a batch",
+  repeated("--text", "TEXT", "a text, split by the checkpoint's tokenizer; repeated: a batch",
            text.texts, Completes::nothing);
-  repeated("--text-file", "FILE", "a text in a file, its bytes as they are; - is standard input",
+  repeated("--text-file", "FILE", "a file with a text, used byte for byte; - is standard input",
            text.files, Completes::files);
-  cli.flag("--each-line", text.each_line, "every line of --text-file is a text: a batch");
+  cli.flag("--each-line", text.each_line, "treat every line of --text-file as a text of a batch");
   if (numbers)
     repeated("--ids", "N,N…|FILE",
-             "token numbers as they are, or a file of them (T or B × T); again: a batch", text.ids,
+             "token numbers, or a file with them (T or B × T); repeated: a batch", text.ids,
              Completes::files);
   if (numbers)
     cli.value("--inputs-embeds", "FILE", text.rows,
-              "vectors in the place of the tokens' rows, T × N or B × T × N, as Hugging Face's "
+              "embedding vectors instead of tokens, T × N or B × T × N, as Hugging Face's "
               "inputs_embeds")
         .offers(Completes::files);
   Option memory;
   memory.name = "--memory", memory.value_name = "SIZE";
-  memory.help = "what packed weights may take that are kept for the next pass: 2G, 512M, 0; "
-                "default: half of what is free";
+  memory.help = "the memory for packed weights that are kept for the next pass: 2G, 512M, 0; "
+                "default: half of the free memory";
   memory.set = [&request](const std::string& size) {
     request.memory = bytes_named(size, "--memory");
   };
   cli.add(std::move(memory));
   Option bos;
   bos.name = "--bos", bos.off = "--no-bos";
-  bos.help = "begin with the special token that opens a text, whatever the files say";
+  bos.help = "start each text with the special token for its beginning, whatever the files specify";
   bos.set = [&text](const std::string& value) { text.special.bos = value == "true"; };
   cli.add(std::move(bos));
-  cli.flag("--no-special", text.special.none, "add no special tokens at the ends");
+  cli.flag("--no-special", text.special.none, "add no special tokens at either end");
 }
 
 void add_selection(Cli& cli, Selection& selection, Axes axes) {
   cli.group("Selection: i, a-b (both ends), a:b (as NumPy slices), separated by commas");
   if (axes.head)
     add_index_list(cli, "--head", "-H", selection.head,
-                   "query heads; k and v show the ones these read");
+                   "query heads; k and v show the key/value heads that these read");
   if (axes.query)
     add_index_list(cli, "--query", "-Q", selection.query,
-                   "query tokens, by their text, too: ' Juliet', or 'the#2' for the third one",
+                   "query tokens, also by their text: ' Juliet', or 'the#2' for the third 'the'",
                    true);
   if (axes.key)
-    add_index_list(cli, "--key", "-K", selection.key, "key tokens, by their text, too", true);
+    add_index_list(cli, "--key", "-K", selection.key, "key tokens, also by their text", true);
   if (axes.batch) add_index_list(cli, "--batch", "-B", selection.batch, "batch items");
 }
 
@@ -169,11 +169,10 @@ std::vector<std::size_t> positions_in(const IndexList& list, const Texts& text, 
 
 void add_stages(Cli& cli, std::vector<std::string>& names) {
   cli.group("Stages");
-  cli.list(
-         "--stage,-s", "NAME[,NAME]", names,
-         "steps by name, as `mha-inspect stages` lists them, and what is made of several heads or "
-         "layers: " +
-             joined_texts(names_of_rows<std::string>(derived_stages()), ", "))
+  cli.list("--stage,-s", "NAME[,NAME]", names,
+           "stages by name, as listed by `mha-inspect stages`, and those that combine several "
+           "heads or layers: " +
+               joined_texts(names_of_rows<std::string>(derived_stages()), ", "))
       .offers(Completes::stages);
 }
 
@@ -181,8 +180,8 @@ void add_part(Cli& cli, std::optional<Shard>& part) {
   Option option;
   option.name = "--part";
   option.value_name = "I/N";
-  option.help = "the I-th of N parts (1/N is the first), about equally much work each; `convert` "
-                "joins their files";
+  option.help = "only the I-th of N parts (1/N is the first) of about equal work; `convert` joins "
+                "their files";
   option.set = [&part](const std::string& text) {
     const auto refuse = [&](std::string_view expected) {
       throw UsageError(fmt::format("--part is '{}': {}", text, expected));
@@ -194,7 +193,8 @@ void add_part(Cli& cli, std::optional<Shard>& part) {
                    rest.starts_with('/') ? parse_number<std::size_t>(rest.substr(1)) : std::nullopt;
     if (!index || !count) refuse("I/N expected, such as 2/7 for the second of seven");
     wanted.index = *index, wanted.count = *count;
-    if (wanted.count == 0 || wanted.index == 0) refuse("parts count from 1: 1/N is the first");
+    if (wanted.count == 0 || wanted.index == 0)
+      refuse("parts are counted from 1: 1/N is the first");
     if (wanted.index > wanted.count)
       refuse(fmt::format("there are only {} parts, 1/{} to {}/{}", wanted.count, wanted.count,
                          wanted.count, wanted.count));
@@ -249,17 +249,18 @@ void add_common(Cli& cli, Common& common, bool computes) {
   cli.shared_group("General");
   if (computes) {
     cli.value("--threads,-j", "N", common.threads,
-              "threads to compute with; default: as many as pay");
-    cli.flag("--timings", common.timings,
-             "one JSON line on standard error: seconds to read, compute and write");
+              "number of threads; default: as many as speed up the computation");
+    cli.flag(
+        "--timings", common.timings,
+        "print the seconds for reading, computing and writing as a JSON line on standard error");
     cli.at_end([&common] { report_timings(common); });
   }
-  cli.flag("--strict", common.strict, "what would be a warning is an error");
-  cli.flag("--quiet,-q", common.quiet, "no notes and no progress on standard error");
+  cli.flag("--strict", common.strict, "treat warnings as errors");
+  cli.flag("--quiet,-q", common.quiet, "print no notes and no progress on standard error");
   Option color;
   color.name = "--color";
   color.value_name = "auto|always|never";
-  color.help = "colours; auto: on a terminal, unless NO_COLOR is set";
+  color.help = "use colours; auto: on a terminal unless NO_COLOR is set";
   color.choices = {"auto", "always", "never"};
   color.completes = Completes::choices;
   color.set = [&common](const std::string& text) {
@@ -288,7 +289,7 @@ bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& com
 }
 
 Note idle_gguf_order() {
-  return warning("--gguf-order changes nothing: none of the files is GGUF");
+  return warning("--gguf-order has no effect: none of the files is GGUF");
 }
 
 std::vector<Note> idle_options(const RunRequest& request, const Sources& sources) {
@@ -298,13 +299,13 @@ std::vector<Note> idle_options(const RunRequest& request, const Sources& sources
       }))
     notes.push_back(idle_gguf_order());
   if (!request.config.empty() && sources.found().empty())
-    notes.push_back(warning("--config changes nothing: no tensors have the names of a model"));
+    notes.push_back(warning("--config has no effect: no tensors have the names of a model"));
   if (request.same_x && !sources.shares_a_tensor())
-    notes.push_back(warning(fmt::format("--same-x changes nothing: {}",
-                                        request.has_text() ? "of a text, each layer has its own X"
+    notes.push_back(warning(fmt::format("--same-x has no effect: {}",
+                                        request.has_text() ? "for a text, each layer has its own X"
                                         : sources.chosen().size() == 1
                                             ? "one layer is chosen"
-                                            : "no tensor is given once for several layers")));
+                                            : "no tensor is shared by several layers")));
   return notes;
 }
 
@@ -323,7 +324,7 @@ void expect_layers(const OpenedModel& model, const Common& common) {
   std::size_t count = model.chosen().size();
   if (model.texts()) {
     const std::vector<std::string>& layers = model.texts()->layers();
-    for (const std::string& id : model.chosen()) // behind the last one stands the model's end
+    for (const std::string& id : model.chosen()) // the model's end comes after the last layer
       count = std::max(
           count, static_cast<std::size_t>(std::ranges::find(layers, id) - layers.begin()) + 1);
   }
@@ -343,7 +344,7 @@ LoadedLayer load_layer(OpenedModel& model, const std::string& id, Common& common
     return parts ? model.load(id, *parts) : outline ? model.outline(id) : model.load(id);
   }();
   count_as_computed(model, common);
-  // A whole model's weights are not read for this: its results tell (OverflowWatch).
+  // A whole model's weights are not read for this check: its results show it (OverflowWatch).
   if (!outline && !loaded.layer.block)
     std::ranges::move(not_finite_inputs(loaded.layer), std::back_inserter(loaded.notes));
   const bool on_the_way = report_warnings(loaded.on_the_way, common);

@@ -33,7 +33,7 @@ std::string replace_placeholder(std::string path, std::string_view placeholder,
 /// if the stage has an axis of heads.
 bool has_axis_for(Stage stage, std::string_view placeholder) {
   if (placeholder == "{batch}") return true;
-  // Of heads beside heads no file is one head's.
+  // A matrix of heads does not belong to one head.
   return std::ranges::count_if(info_of(stage).letters, [](Dim letter) {
            return axis_of(letter) == Axis::head || axis_of(letter) == Axis::kv_head;
          }) == 1;
@@ -83,10 +83,10 @@ void require_known_placeholders(std::string_view path, std::span<const std::stri
     if (!closed && closest(word, all_placeholders).empty()) return; // a brace in the name of a file
     const std::string command_replaces =
         known.empty() ? fmt::format("{} writes one file", command)
-                      : fmt::format("{} fills in {}", command, fmt::join(known, ", "));
+                      : fmt::format("{} replaces {}", command, fmt::join(known, ", "));
     if (is_one_of(word, all_placeholders))
-      fail("{} stands for nothing here: {}", word, command_replaces);
-    fail("{} is no placeholder: {}{}", render::visible(word), command_replaces,
+      fail("{} has no meaning here: {}", word, command_replaces);
+    fail("{} is not a placeholder: {}{}", render::visible(word), command_replaces,
          did_you_mean(word, known));
   }
 }
@@ -146,8 +146,8 @@ ExtensionFormats formats_by_extension(const OutputOptions& output) {
   return formats;
 }
 
-/// Programs open a file as the picture that its extension names. Throws if that is a format of
-/// pictures other than the one chosen by --format.
+/// Throws if the extension means a picture format other than that of --format, because programs
+/// open a file by its extension.
 void require_matching_picture(const OutputOptions& output) {
   if (output.to_standard_output() || is_device(output.path)) return;
   const auto [written, any] = formats_by_extension(output);
@@ -155,7 +155,7 @@ void require_matching_picture(const OutputOptions& output) {
   const bool picture =
       format_of_extension == "png" || format_of_extension == "svg" || format_of_extension == "pdf";
   if (picture && format_of_extension != output.format)
-    throw UsageError(fmt::format("{}: the extension means {}, --format says {}; give one of them",
+    throw UsageError(fmt::format("{}: the extension means {}, but --format is {}; give one of them",
                                  render::visible(output.path), format_of_extension, output.format));
 }
 
@@ -185,11 +185,11 @@ std::string form_of(const OutputOptions& output) {
   if (any.empty() && output.allows_any_extension) return "";
   const std::string path = render::visible(output.path);
   if (any.empty())
-    throw UsageError(fmt::format("{}: the extension names no format ({}){}", path,
+    throw UsageError(fmt::format("{}: unknown extension (expected {}){}", path,
                                  extensions_of(output),
                                  output.formats.size() > 1 ? "; give --format" : ""));
   const bool array = any == "npz" || any == "safetensors";
-  throw UsageError(fmt::format("{}: {} writes {} and no {}{}", path, output.command,
+  throw UsageError(fmt::format("{}: {} writes {}, not {}{}", path, output.command,
                                extensions_of(output), any,
                                array ? "; `mha-inspect dump` writes arrays" : ""));
 }
@@ -204,7 +204,8 @@ void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> format
                 std::span<const std::string_view> placeholders) {
   cli.group("Output");
   add_output_option(cli, output, formats, std::move(help), placeholders);
-  cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
+  cli.choice("--format,-f", std::move(formats), output.format,
+             "the format; default: by the extension of PATH");
 }
 
 std::vector<std::string> result_formats(std::initializer_list<std::string> more) {
@@ -216,13 +217,13 @@ std::vector<std::string> result_formats(std::initializer_list<std::string> more)
 void add_precision(Cli& cli, std::optional<std::size_t>& precision,
                    std::function<std::string()> form) {
   cli.value("--precision", "DIGITS", precision,
-            "significant digits; default: as many as read back to the same number");
+            "number of significant digits; default: as many as restore the exact number");
   cli.unused({"--precision"}, [form = std::move(form)] {
     constexpr std::string_view unrounded[] = {"csv", "tsv", "json", "ndjson"};
     return is_one_of(form(), unrounded)
                ? std::string()
-               : std::string("is of CSV, TSV and JSON; tables and pictures round to fit, arrays "
-                             "have every digit");
+               : std::string("applies to CSV, TSV and JSON; tables and pictures round to fit, "
+                             "arrays have every digit");
   });
 }
 
@@ -285,10 +286,12 @@ void note_texts_without(const Layer& layer, const Selection& selection, const Co
   const std::vector<std::size_t> items = items_without(layer, selection);
   if (items.empty()) return;
   const std::size_t first = items.front(), length = layer.length_of(first);
-  print_note(fmt::format(
-                 "text {} has none of the selected tokens: it has {}{}{}", layer.first_item + first,
-                 counted(length, "tokens"), length > 1 ? fmt::format(", 0 to {}", length - 1) : "",
-                 items.size() > 1 ? fmt::format("; nor have {} others", items.size() - 1) : ""),
+  print_note(fmt::format("text {} has none of the selected tokens: it has {}{}{}",
+                         layer.first_item + first, counted(length, "tokens"),
+                         length > 1 ? fmt::format(", 0 to {}", length - 1) : "",
+                         items.size() > 1
+                             ? fmt::format("; {} other texts have none either", items.size() - 1)
+                             : ""),
              common);
 }
 
@@ -309,7 +312,7 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
            is_derived(*first_lacking) ? "weights and value_norms" : "head_out and head_result");
     stages.erase(std::remove_if(stages.begin(), stages.end(), lacks_axis), stages.end());
     if (stages.empty() && loaded.layer.ends && !named) return {};
-    if (stages.empty()) fail("{}: none of the stages has an axis for {}", path, placeholder);
+    if (stages.empty()) fail("{}: no stage has an axis for {}", path, placeholder);
   }
   if (mentions(files[0].path, "{batch}"))
     split_by_position(files, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");

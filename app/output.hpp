@@ -1,6 +1,6 @@
 #pragma once
-// Targets of results: --output, --format, and the files that {layer}, {batch} and {head} in a path
-// mean.
+// Targets of results: --output, --format, and the files that a path with {layer}, {batch} or {head}
+// denotes.
 
 #include "options.hpp"
 #include <mha/render/renderers.hpp>
@@ -16,85 +16,85 @@ namespace mha::app {
 /// --output/-o and --format/-f of a command.
 struct OutputOptions {
   std::string path;   ///< "" or "-": standard output
-  std::string format; ///< "" = the extension of the path decides
+  std::string format; ///< "": the extension of the path decides
   std::string command;
-  std::vector<std::string> formats;  ///< that the command writes, the one of standard output first
-  bool allows_any_extension = false; ///< an extension of no format is a name: a folder's, a page's
+  std::vector<std::string> formats;  ///< that the command writes; the first is the default
+  bool allows_any_extension = false; ///< an unknown extension is part of a name
 
   bool to_standard_output() const { return path.empty() || path == "-"; }
 };
-/// The format of an output: --format, else what the extension of the path means, else the first.
-/// "" for a path without an extension where any is a name. Throws UsageError for an extension that
-/// means no format, or one that the command does not write.
+/// The format of an output: --format, else the format of the path's extension, else the first. ""
+/// for an unknown extension if these are allowed. Throws UsageError for an unknown extension, or
+/// for one of a format that the command does not write.
 std::string form_of(const OutputOptions& output);
-/// The forms of a result with rows (render::result_forms), and more.
+/// The formats of a result with rows (render::result_forms), and additional ones.
 std::vector<std::string> result_formats(std::initializer_list<std::string> more = {});
-/// The placeholders that a path may have: a command fills in some of them.
+/// All placeholders of paths. A command replaces some of them.
 inline constexpr std::array<std::string_view, 3> all_placeholders{"{layer}", "{batch}", "{head}"};
-/// `placeholders`: those that the command fills in. Others in PATH are errors, misspelt ones, too.
+/// `placeholders`: those that the command replaces. Others in PATH are errors, also misspelt ones.
 void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
                 std::span<const std::string_view> placeholders = {});
-/// --output/-o alone, of a command with one format, whatever the path is called.
+/// Declares --output/-o for a command with one format and any file name.
 void add_output_path(Cli& cli, OutputOptions& output, std::string format, std::string help,
                      std::span<const std::string_view> placeholders);
 
-/// --precision of the numbers that CSV, TSV and JSON have; tables, pictures and arrays, by `form`,
-/// have their own.
+/// Declares --precision for the numbers in CSV, TSV and JSON. If `form` returns another format, the
+/// option is an error.
 void add_precision(Cli& cli, std::optional<std::size_t>& precision,
                    std::function<std::string()> form);
 
-/// How text looks there: colours of a file are those that were asked for, never a terminal's.
+/// The style of text in an output. A file gets colours only for --color always.
 render::TextStyle text_style_of(const OutputOptions& output, Color color);
 
-/// The text that one file gets, or standard output at once.
+/// Collects the text of a file; text for standard output is printed at once.
 class TextFile {
 public:
   explicit TextFile(std::string path) : path_(std::move(path)) {}
   render::Sink sink();
-  /// Writes the file, whole or not at all.
+  /// Writes the complete file or nothing.
   void finish();
 
 private:
   std::string path_, text_;
 };
 
-/// Writes a text into a file, or prints it where the path is "" or "-".
+/// Writes a text to a file, or prints it if the path is "" or "-".
 void write_text(const std::string& path, std::string_view text);
 
-/// Writes arrays by their names into a file of that format, or to standard output where the path
-/// is "" or "-".
+/// Writes named arrays to a file of that format, or to standard output if the path is "" or "-".
 void write_arrays(const std::string& path, std::string_view format,
                   const std::vector<std::pair<std::string, Tensor>>& arrays);
 
-/// One file of several that a path with placeholders means, and what of the layer it gets.
+/// One of the files that a path with placeholders denotes, and the selection that it gets.
 struct PlannedFile {
   std::string path;
   Selection selection;
 };
-/// A path with {layer} filled in: a name that a file gave its layer is one harmless component.
+/// The path with {layer} replaced. A layer's name from a file becomes one harmless component.
 std::string with_layer(std::string path, const std::string& id);
-/// {layer}, {batch} and {head} filled in: one file per layer, batch item and head, whose axes are
-/// dropped. The folders that such paths name are made. Stages that lack such an axis are taken out
-/// of `stages`; throws Error if none is left, or if `named` says that they were asked for by name.
-/// Of the model's ends, nothing goes to a path with {head}: no files, unless they were named.
-/// Throws Error for a path that would replace an input, before anything is computed.
+/// Replaces {layer}, {batch} and {head}: one file for each layer, batch item and head, whose axes
+/// are dropped. Creates the folders. Removes stages without such an axis from `stages`; throws
+/// Error if none is left, or if `named` (they were requested by name). The model's ends have no
+/// heads: with {head} they have no files unless they were named. Throws Error for a path that would
+/// replace an input, before anything is computed.
 std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLayer& loaded,
                                        const Selection& selection, std::vector<Stage>& stages,
                                        bool named);
 bool mentions(std::string_view path, std::string_view placeholder);
-/// A path with one batch item's number filled in.
+/// The path with {batch} replaced by the number.
 std::string with_batch(std::string path, std::size_t batch);
 
-/// What of a layer is selected in a run of `layers`: --head and --key choose of the layers' stages;
-/// the model's ends beside them, which have neither axis, are taken whole.
+/// The selection for one layer of a run over `layers`. --head and --key apply to the layers'
+/// stages; the model's ends, which have neither axis, are shown whole beside them.
 Selection selection_of(const LoadedLayer& loaded, const Selection& selection, std::size_t layers);
-/// Notes the texts that have none of the selected queries or keys: nothing is shown of them.
+/// Notes the texts that have none of the selected queries or keys, so that nothing of them is
+/// shown.
 void note_texts_without(const Layer& layer, const Selection& selection, const Common& common);
 
-/// The stages of --stage for a layer: "all", or a word of the field that means one stage of this
-/// layer, are understood too. Without names, every stage there is.
+/// The stages of --stage for a layer. Also accepts "all" and other common names that denote one
+/// stage of this layer. Without names, every available stage.
 std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>& names);
-/// Every stage there is. Throws Error that says what is missing if there is none.
+/// Every available stage. If there is none, throws Error that names what is missing.
 StageSet require_some_stages(const Layer& layer);
 
 } // namespace mha::app

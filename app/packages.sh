@@ -1,6 +1,6 @@
-# Installs what is missing (Debian and its kin), or names it and stops. Sourced by app/demo.sh and
-# tests/run.sh: `need_packages NAME=PROBE ...`, where PROBE is a command, a file, a header in <>, or
-# a library that is loaded at run time (lib*.so.N).
+# Installs missing packages (Debian and derivatives), or lists them and exits. Sourced by app/demo.sh
+# and tests/run.sh: `need_packages NAME=PROBE ...`, where PROBE is a command, a file, a header in <>,
+# or a library that is loaded at run time (lib*.so.N).
 
 have() {
   case $1 in
@@ -32,7 +32,7 @@ need_packages() {
     as_root=sudo
   fi
   echo "installing:$missing" >&2
-  # shellcheck disable=SC2086  # one word a package
+  # shellcheck disable=SC2086  # one word for each package
   { $as_root apt-get update -qq && DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing; } >&2 ||
     { echo "could not install:$missing" >&2; exit 1; }
 }
@@ -43,8 +43,8 @@ build_packages="g++=c++ cmake=cmake ninja-build=ninja libcli11-dev=<CLI/CLI.hpp>
   fonts-dejavu-core=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf liblapack3=liblapack.so.3"
 test_packages="catch2=<catch2/catch.hpp> jq=jq groff-base=groff zsh=zsh fish=fish pkg-config=pkg-config poppler-utils=pdftotext"
 mpi_packages="libopenmpi-dev=mpicxx openmpi-bin=mpirun"
-# For the Python module, the man pages' and the API page's tests: installed in CI, elsewhere these are skipped without them.
+# For tests of the Python module, the man pages and the API page: installed in CI; elsewhere skipped without them.
 python_packages="pybind11-dev=/usr/lib/cmake/pybind11/pybind11Config.cmake python3-dev=/usr/bin/python3-config"
 public_packages="$python_packages mandoc=mandoc doxygen=doxygen"
-# For the page in a browser: installed in CI only, elsewhere these tests are skipped without them.
+# For tests of the page in a browser: installed only in CI; elsewhere skipped without them.
 web_packages="chromium=chromium nodejs=node npm=npm"

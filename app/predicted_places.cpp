@@ -36,18 +36,18 @@ std::vector<TextPosition> predicted_places(const Texts& text, const std::optiona
       list.emplace_back(b, text.lengths()[b] - 1);
   if (!query && !text.model().causal()) list = text.hidden_positions();
   if (list.empty())
-    fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
-         "or choose positions with --query");
+    fail("the model predicts hidden tokens, but the text hides none; write [MASK] for one, or "
+         "choose positions with --query");
   return list;
 }
 
-void note_lines_passed_over(const std::optional<IndexList>& query, const Texts& text,
-                            const Common& common) {
+void note_skipped_lines(const std::optional<IndexList>& query, const Texts& text,
+                        const Common& common) {
   if (!query || is_all(*query)) return;
   const std::size_t lines = text.lengths().size();
   std::size_t lacking = 0;
   for (std::size_t b = 0; b < lines; ++b)
-    lacking += positions_in(*query, text, b, Lacking::passed_over).empty();
+    lacking += positions_in(*query, text, b, Lacking::skip).empty();
   if (lacking == lines) fail("--query {}: no text has such a token", query->text());
   if (lacking > 0)
     print_note(fmt::format("--query {}: {} of {} lack such a token and are skipped", query->text(),

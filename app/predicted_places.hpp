@@ -1,5 +1,5 @@
 #pragma once
-// At which positions of texts a model's predictions are looked at.
+// The positions of texts whose predictions are shown.
 
 #include "options.hpp"
 #include <mha/observe/prediction_rows.hpp>
@@ -9,18 +9,19 @@
 
 namespace mha::app {
 
-/// What a text is that has none of the chosen tokens.
-enum class Lacking : std::uint8_t { error, passed_over };
+/// How to treat a text without any of the selected tokens.
+enum class Lacking : std::uint8_t { error, skip };
 
-/// The positions that a query chooses of one text.
+/// The positions that a query selects in one text.
 std::vector<std::size_t> positions_in(const IndexList& query, const Texts& text, std::size_t batch,
                                       Lacking lacking);
-/// --query of each text, `all` of its positions; else the last token of each, or the hidden ones of
-/// a masked model. Throws Error where a masked model's texts hide none.
+/// The positions that --query selects in each text (`all`: every one); without it, the last token
+/// of each text, or the hidden tokens for a masked model. Throws Error if the texts of a masked
+/// model hide none.
 std::vector<TextPosition> predicted_places(const Texts& text, const std::optional<IndexList>& query,
                                            Lacking lacking = Lacking::error);
-/// Notes how many lines of a file a query does not apply to. Throws Error where it applies to none.
-void note_lines_passed_over(const std::optional<IndexList>& query, const Texts& text,
-                            const Common& common);
+/// Notes how many lines of a file lack the selected tokens. Throws Error if all of them do.
+void note_skipped_lines(const std::optional<IndexList>& query, const Texts& text,
+                        const Common& common);
 
 } // namespace mha::app

@@ -1,7 +1,7 @@
 #include "resume.hpp"
 
+#include "console.hpp"
 #include "text_groups.hpp"
-
 #include <mha/files/contents.hpp>
 #include <mha/files/inputs.hpp>
 #include <mha/files/output_file.hpp>
@@ -14,7 +14,7 @@ namespace mha::app {
 
 namespace {
 
-/// The first word of a state: other versions may compute other bits, or keep other things.
+/// The first field of a state. Other versions may compute other bits or keep other fields.
 constexpr std::string_view any_version = "mha-inspect-resume-",
                            this_version = "mha-inspect-resume-" MHA_VERSION;
 
@@ -70,9 +70,8 @@ RunState& RunState::field(MeanSpread& spread) {
 }
 
 void RunState::refuse() const {
-  fail("{}: is damaged: it says nothing at byte {} that a run would go on from; remove it to begin "
-       "anew",
-       path_, at_);
+  fail("{}: damaged: no valid state at byte {}; remove the file to start from the beginning", path_,
+       at_);
 }
 
 std::string mark_of_texts(const OpenedModel& model, const std::string& settings) {
@@ -80,7 +79,7 @@ std::string mark_of_texts(const OpenedModel& model, const std::string& settings)
   Fingerprint mark;
   mark.add(settings);
   texts.add_to(mark);
-  // Layers as the first text has them: patches and weights are those of all.
+  // The layers of the first text: all texts share patches and weights.
   const OpenedModel first(model, std::make_shared<const Texts>(texts, 0, 1, "--text", true));
   for (const LayerListing& layer : first.sources().layers())
     mha::add_to(mark, first.outline(layer.id));
@@ -93,13 +92,13 @@ ResumeFile::ResumeFile(bool asked, const std::string& result)
   const bool is_device = std::filesystem::exists(result, ignored) &&
                          !std::filesystem::is_regular_file(result, ignored);
   if (asked && (result.empty() || result == "-" || is_device))
-    throw UsageError("--resume keeps what is done beside the result: give --output FILE");
+    throw UsageError("--resume keeps its state beside the result: give --output FILE");
 }
 
 std::optional<ResumeFile::Found> ResumeFile::find(const std::string& mark) {
   mark_ = mark;
   if (!asked_ || !std::filesystem::exists(path_)) return std::nullopt;
-  const io::NotAnInput result_of_before;
+  const io::NotAnInput earlier_state;
   const io::Bytes bytes = io::read_bytes(path_);
   RunState state(std::string(bytes.text()), path_);
   const auto word_of = [](RunState& from) {
@@ -109,20 +108,20 @@ std::optional<ResumeFile::Found> ResumeFile::find(const std::string& mark) {
   };
   const std::string_view word = bytes.text().substr(bytes.text().find(' ') + 1);
   if (!word.starts_with(any_version))
-    fail("{}: is no state of a run over many texts; --resume keeps its own there: move the file "
+    fail("{}: not a state that --resume has written; it would keep its state there: move the file "
          "away, or give another --output",
          path_);
   if (const std::string version = word_of(state); version != this_version)
-    fail("{}: was kept by another version of mha-inspect ({}, this is {}), which may compute other "
-         "bits: let that one go on, or remove the file to begin anew",
+    fail("{}: written by another version of mha-inspect ({}, this is {}), which may compute other "
+         "bits: continue with that version, or remove the file to start from the beginning",
          path_, version.substr(any_version.size()), MHA_VERSION);
   const std::string checksum = word_of(state), found = checksum_of(state.rest());
   if (found != checksum)
-    fail("{}: is damaged: its checksum is {}, not {}; remove it to begin anew", path_, found,
-         checksum);
+    fail("{}: damaged: its checksum is {}, not {}; remove the file to start from the beginning",
+         path_, found, checksum);
   if (word_of(state) != mark)
-    fail("{}: is of a run with another text, model, patch or setting: give those again to go on, "
-         "remove the file to begin anew, or give another --output",
+    fail("{}: belongs to a run with another text, model, patch or setting: give the same ones to "
+         "continue, remove the file to start from the beginning, or give another --output",
          path_);
   std::size_t texts = 0;
   state.field(texts);
@@ -145,6 +144,33 @@ void ResumeFile::remove() {
   if (!asked_) return;
   std::error_code ignored;
   std::filesystem::remove(path_, ignored);
+}
+
+GrowingFile::GrowingFile(const std::string& path) {
+  if (!path.empty() && path != "-") file_.emplace(path);
+}
+
+void GrowingFile::write(std::string_view text) {
+  if (!file_) return print(text);
+  file_->write(size_, text);
+  size_ += text.size();
+}
+
+void GrowingFile::finish() {
+  if (file_)
+    file_->commit();
+  else
+    flush();
+}
+
+void GrowingFile::visit(RunState& state) {
+  std::string so_far;
+  if (state.writes() && file_ && size_ > 0) {
+    const io::NotAnInput own;
+    so_far = io::read_bytes(file_->temporary()).text();
+  }
+  state.field(so_far);
+  if (!state.writes()) write(so_far);
 }
 
 } // namespace mha::app

@@ -1,8 +1,10 @@
 #pragma once
-// --resume of a table over many texts: what a run has done so far lies beside its result, in
-// FILE.resume, and the next run with the same words goes on from there.
+// Results over many texts: files that are written while texts are computed, and --resume. The state
+// of a run is kept in FILE.resume beside its result, and the next run with the same options
+// continues from it.
 
 #include "output.hpp"
+#include <mha/files/output_file.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/load/load.hpp>
 #include <mha/model/opened_model.hpp>
@@ -10,6 +12,7 @@
 #include <mha/tensor/mean_spread.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,13 +20,13 @@
 
 namespace mha::app {
 
-/// Visits the fields of what a run keeps: writes them, one after the other, as a text that keeps
-/// every bit, or reads them back in their order. A list of fields is one function for both.
+/// Writes the fields of a run's state as a text that preserves every bit, or reads them back in the
+/// same order. One function that visits the fields does both.
 class RunState {
 public:
-  /// Writes.
+  /// For writing.
   RunState() = default;
-  /// Reads. Throws Error where there is something else than what is asked for.
+  /// For reading. Throws Error if the text does not have the visited fields.
   RunState(std::string text, std::string path)
       : writes_(false), text_(std::move(text)), path_(std::move(path)) {}
 
@@ -33,13 +36,13 @@ public:
   RunState& field(bool& flag);
   RunState& field(std::string& text);
   RunState& field(MeanSpread& spread);
-  /// A list's or a map's elements: `visit(element)` or `visit(key, value)` visits the fields. What
-  /// is read is added.
+  /// Visits the elements of a list or a map by `visit(element)` or `visit(key, value)`. Elements
+  /// that are read are added.
   template <class T, class Visit> RunState& list(std::vector<T>& list, const Visit& visit) {
     std::size_t count = list.size();
     field(count);
     if (writes_)
-      for (T& one : list) visit(one);
+      for (T& element : list) visit(element);
     else
       for (; count > 0; --count) visit(list.emplace_back());
     return *this;
@@ -48,7 +51,7 @@ public:
     visit_entries(*this, map, visit);
     return *this;
   }
-  /// What was written; what has not been read.
+  /// The written text; the part that has not been read.
   const std::string& text() const { return text_; }
   std::string_view rest() const { return std::string_view(text_).substr(at_); }
 
@@ -59,26 +62,26 @@ private:
   std::size_t at_ = 0;
 };
 
-/// What decides the numbers of all texts: weights, tokens, patches and, as `settings`, the words
-/// that chose what is computed and how it is written.
+/// A fingerprint of all that determines the results: weights, tokens, patches and, as `settings`,
+/// the options that choose what is computed and how it is written.
 std::string mark_of_texts(const OpenedModel& model, const std::string& settings);
 
 class ResumeFile {
 public:
-  /// Without --resume it keeps nothing and finds nothing. `result`: the path of --output; Throws
-  /// UsageError where that is no file of its own.
+  /// Does nothing without --resume (`asked`). `result`: the path of --output. Throws UsageError if
+  /// that is not a regular file.
   ResumeFile(bool asked, const std::string& result);
   bool asked() const { return asked_; }
 
-  /// Where the run was, if it was: the texts that are done, and its state. Throws Error where the
-  /// file is of a run with another mark.
+  /// The number of finished texts and the state of an earlier run, if there is one. Throws Error if
+  /// the file belongs to a run with another mark.
   struct Found {
     std::size_t texts = 0;
     RunState state;
   };
   std::optional<Found> find(const std::string& mark);
-  /// The texts that are done, whose state `visit` has read from a RunState; 0: none. `mark` makes
-  /// the run's mark, only where --resume asks for it.
+  /// Returns the number of finished texts, after `visit` has read their state from a RunState.
+  /// `mark` computes the run's mark, and is only called with --resume.
   template <class Mark, class Visit> std::size_t resume(const Mark& mark, const Visit& visit) {
     if (!asked_) return 0;
     std::optional<Found> found = find(mark());
@@ -87,28 +90,47 @@ public:
     return found->texts;
   }
 
-  /// Keeps the state that `visit` writes, unless the last one was kept so shortly ago that keeping
-  /// would take more than a tenth of the time.
+  /// Keeps the state that `visit` writes, unless saving would take more than a tenth of the run's
+  /// time.
   template <class Visit> void keep(std::size_t texts, const Visit& visit) {
     if (!asked_ || !is_due()) return;
     const auto start = Clock::now();
     RunState state;
     visit(state);
     write(texts, state.text());
-    kept_ = Clock::now(), took_ = kept_ - start;
+    kept_ = Clock::now(), saving_time_ = kept_ - start;
   }
-  /// The result is whole.
+  /// Removes the state when the result is complete.
   void remove();
 
 private:
   using Clock = std::chrono::steady_clock;
-  bool is_due() const { return Clock::now() - kept_ >= 10 * took_; }
+  bool is_due() const { return Clock::now() - kept_ >= 10 * saving_time_; }
   void write(std::size_t texts, const std::string& state) const;
 
   bool asked_;
   std::string path_, mark_;
   Clock::time_point kept_{};
-  Clock::duration took_{};
+  Clock::duration saving_time_{};
+};
+
+/// A file that is written piece by piece and appears at its path when finished, or standard output.
+class GrowingFile {
+public:
+  /// `path` "" or "-": standard output. Throws Error if no file can be created there.
+  explicit GrowingFile(const std::string& path);
+
+  /// Appends text. Throws Error if it cannot be written, as on a full disk.
+  void write(std::string_view text);
+  /// Renames the temporary file to its path, or flushes standard output.
+  void finish();
+
+  /// Visits the text so far, for --resume. Text that is read is written to the file.
+  void visit(RunState& state);
+
+private:
+  std::optional<io::OutputFile> file_;
+  std::uint64_t size_ = 0;
 };
 
 } // namespace mha::app

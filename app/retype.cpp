@@ -1,6 +1,6 @@
 #include "retype.hpp"
 
-#include "patches.hpp"
+#include "layer_options.hpp"
 #include <mha/render/text.hpp>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ std::string fitted_command(const std::string& line, std::size_t used, std::size_
   used += render::display_width(out);
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::size_t columns = render::display_width(words[i]);
-    if (used + 1 + columns + 2 > width) { // " \\" stands behind it, unless it is the last
+    if (used + 1 + columns + 2 > width) { // leaves room for " \\"
       out += " \\\n      " + words[i];
       used = 6 + columns;
       continue;

@@ -1,5 +1,5 @@
 #pragma once
-// Command lines that a reader can copy: the layer as it was typed, for another command.
+// Command lines to copy: the sources and options as typed, for another command.
 
 #include <mha/model/run_request.hpp>
 #include <mha/render/text.hpp>
@@ -9,10 +9,10 @@ namespace mha::app {
 
 /// The sources and the options of the layer, with the one layer chosen.
 std::string retyped(const RunRequest& request, const std::string& layer_id);
-/// A line of the shell behind `used` columns, in lines that the window holds: broken at its spaces,
-/// but not within quotes, each with the backslash that makes them one.
+/// Breaks a shell command at spaces outside quotes into lines that fit the window, joined by
+/// backslashes. `used`: the columns before the first line.
 std::string fitted_command(const std::string& line, std::size_t used, std::size_t width);
-/// The same for each line "Title: mha-inspect …" of a text, where a window has a width to fit.
+/// The same for each line "Title: mha-inspect …" of a text, if it is shown in a window.
 std::string fitted_commands(std::string_view text, const render::TextStyle& text_style);
 
 } // namespace mha::app

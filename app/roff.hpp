@@ -6,23 +6,24 @@
 
 namespace mha::app::roff {
 
-/// Text as roff prints it literally: no requests, dashes that can be copied, other signs by number.
+/// Text that roff prints literally: requests are escaped, dashes stay ASCII, other signs are
+/// numbers.
 std::string text(std::string_view utf8);
 std::string bold(std::string_view utf8);
 std::string italic(std::string_view utf8);
 
-/// How a page begins, down to its name: "mha-inspect-formats", 5, "what is read and written".
+/// The start of a page with its name: "mha-inspect-formats", 5, "what is read and written".
 std::string title(std::string_view page, int section, std::string_view summary);
 /// A heading (.SH), and one below it (.SS).
 std::string heading(std::string_view utf8);
 std::string subheading(std::string_view utf8);
 /// A paragraph of plain text.
 std::string paragraph(std::string_view utf8);
-/// A term, in roff, with the plain text that explains it.
+/// A term in roff, explained by plain text.
 std::string entry(const std::string& term, std::string_view utf8);
-/// A line to copy.
+/// A command line to copy.
 std::string line(std::string_view utf8);
-/// Other pages: {"mha-inspect", 1}.
+/// Another page: {"mha-inspect", 1}.
 struct Page {
   std::string name;
   int section = 1;

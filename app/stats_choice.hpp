@@ -2,6 +2,7 @@
 // The choice among the measures of `stats`: columns, rows and their order.
 
 #include "stats_texts.hpp"
+#include <mha/render/stats.hpp>
 
 #include <optional>
 #include <string>
@@ -10,24 +11,37 @@
 
 namespace mha::app {
 
-/// The options as they were typed.
+/// The options as typed.
 struct StatsChoice {
   std::vector<std::string> measures, kinds;
   std::string sort, grid;
   std::optional<std::size_t> top;
-  bool all = false, less_uniform = false;
+  bool all = false, subtract_uniform = false;
   TextStatsOptions texts;
 
-  /// What --measures all means: every column, also in a table.
+  /// Resolves --measures all: every column, also in a table.
   void take_all();
-  /// Throws UsageError for options of which --top-texts and --grid have no use: the one lists
-  /// vectors, the other is of one measure.
+  /// Throws UsageError for options without effect on --top-texts, which lists vectors, or on
+  /// --grid, which shows one measure.
   void check_columns() const;
-  /// Whether something that is shown depends on a measure that `name` begins: a column, or kinds.
+  /// Whether the output depends on a measure whose name starts with `name`: a column, or the kinds.
   bool shows(std::string_view name) const;
-  /// Those of --measures, each once. Throws Error for a name that is none; `kind`, which stands in
-  /// each row, adds no column.
+  /// The measures of --measures without repetition. Throws Error for an unknown name. `kind` adds
+  /// no column, because each row has it.
   std::vector<const Measure*> columns_asked() const;
 };
+
+/// The order of rows: by a measure or by the kind.
+struct StatsOrder {
+  const Measure* measure = nullptr; ///< null: the kind
+  bool ascending = false;
+};
+
+/// Reads --sort: "entropy", "kind:desc". Throws UsageError for a direction other than asc and desc,
+/// Error for an unknown measure.
+StatsOrder stats_order_of(const std::string& text);
+
+/// Sorts stably; heads without the measure come last.
+void sort_rows(std::vector<render::StatsRow>& rows, const StatsOrder& order);
 
 } // namespace mha::app

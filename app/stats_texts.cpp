@@ -1,10 +1,9 @@
 #include "stats_texts.hpp"
 
-#include "growing_file.hpp"
+#include "measure_notes.hpp"
 #include "predicted_places.hpp"
-#include "separator_words.hpp"
+#include "resume.hpp"
 #include "text_groups.hpp"
-#include "top_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/stats.hpp>
 #include <mha/system/one_of.hpp>
@@ -20,13 +19,13 @@ namespace {
 using render::TextRows;
 using render::TextStatsRow;
 
-/// Tokens of a group whose queries are measured one by one, padding included.
-constexpr std::size_t most_of_queries = 2048;
+/// The most tokens in a group whose queries are measured one by one, padding included.
+constexpr std::size_t most_tokens_by_query = 2048;
 
-/// The columns where none are chosen.
+/// The default columns.
 constexpr std::string_view usual[] = {"previous",      "first",      "self",       "induction",
                                       "entropy_share", "confidence", "result_norm"};
-/// Numbers of heads, queries and keys have no mean.
+/// Indices of heads, queries and keys have no mean.
 constexpr std::string_view without_mean[] = {"max_query", "max_key", "nearest_head", "max_batch"};
 
 TextRows rows_of(const TextStatsOptions& options) {
@@ -36,7 +35,7 @@ TextRows rows_of(const TextStatsOptions& options) {
                                     : TextRows::head;
 }
 
-/// The rows of many texts while these come in.
+/// Collects the rows of many texts.
 class TextStats {
 public:
   TextStats(const TextStatsRequest& asked, const std::string& form)
@@ -53,23 +52,23 @@ public:
       for (const std::string_view name : usual) view_.columns.push_back(&measure_named(name));
       view_.usual = true;
     }
-    if (asked.less_uniform) view_.columns = all_above_uniform(view_.columns);
+    if (asked.subtract_uniform) view_.columns = all_above_uniform(view_.columns);
     for (const Measure* measure : view_.columns)
       if (is_one_of(measure->name, without_mean))
-        throw UsageError(fmt::format("--measures {}: a number of a head, query, key or item has no "
-                                     "mean over texts",
-                                     measure->name));
-    // Rows of a text are whole with it, and need not wait.
+        throw UsageError(fmt::format(
+            "--measures {}: an index of a head, query, key or item has no mean over texts",
+            measure->name));
+    // The rows of a text are complete with it and can be written at once.
     streams_ = view_.rows == TextRows::text && !render::is_for_eyes(form) &&
                asked.sort == nullptr && !asked.top;
   }
 
-  /// Whether every query is measured by itself.
+  /// Whether each query is measured separately.
   bool each_query() const {
     return view_.rows == TextRows::position || view_.rows == TextRows::token;
   }
 
-  /// Whether a column, or the order, is of the projections.
+  /// Whether a column or the order is a measure of the projections.
   bool reads_projections() const {
     return (asked_.sort && is_of_projections(*asked_.sort)) ||
            std::ranges::any_of(view_.columns,
@@ -85,7 +84,8 @@ public:
     if (view_.rows == TextRows::position) std::get<3>(key) = *head.query;
     if (view_.rows == TextRows::token) {
       const std::vector<std::string>& tokens = layer.tokens_of(item);
-      if (tokens.empty()) fail("--by token: the model has no tokenizer; --by position has rows");
+      if (tokens.empty())
+        fail("--by token needs a tokenizer, which the model lacks; use --by position");
       std::get<4>(key) = tokens[*head.query];
     }
     const auto [at, is_new] = rows_.try_emplace(key);
@@ -103,7 +103,7 @@ public:
         row.row.values[i].add(*value);
   }
 
-  /// What --resume keeps after a group.
+  /// Visits the state after a group, for --resume.
   void visit(RunState& state) {
     file_.visit(state);
     stream_.visit(state);
@@ -119,7 +119,7 @@ public:
     });
   }
 
-  /// After each group: writes what is whole.
+  /// Writes the complete rows after a group.
   void end_group() {
     if (streams_) write(take_rows());
   }
@@ -163,8 +163,8 @@ private:
   void sort(std::vector<TextStatsRow>& rows) const {
     const auto column = std::ranges::find(view_.columns, asked_.sort);
     if (column == view_.columns.end())
-      throw UsageError(fmt::format("--sort {0}: rows have no such column; give --measures {0},…",
-                                   asked_.sort->name));
+      throw UsageError(fmt::format(
+          "--sort {0}: the rows have no such column; give --measures {0},…", asked_.sort->name));
     const auto i = static_cast<std::size_t>(column - view_.columns.begin());
     std::ranges::stable_sort(rows, [&](const TextStatsRow& a, const TextStatsRow& b) {
       const std::optional<double> x = a.values[i].mean(), y = b.values[i].mean();
@@ -187,37 +187,36 @@ private:
 void add_text_stats(Cli& cli, TextStatsOptions& options) {
   cli.group("Many texts: --text-file FILE --each-line, some computed at a time");
   cli.flag("--resume", options.resume,
-           "keep what is done in FILE.resume beside --output FILE, and go on from there")
+           "keep the progress in FILE.resume beside --output FILE, and continue from there")
       .chooses = false;
   cli.flag("--spread", options.spread,
-           "each measure's mean over the texts, and its standard deviation beside it");
-  cli.choice("--by", {"head", "text", "position", "token"}, options.by,
-             "a row a head of all texts, of each text, of each position, or of each token that "
-             "the query is");
+           "each measure's mean over the texts with its standard deviation");
+  cli.choice(
+      "--by", {"head", "text", "position", "token"}, options.by,
+      "one row for each head over all texts, or for each text, query position or query token");
   cli.value("--top-texts", "N", options.top_texts,
-            "the N texts, and their positions, in which one head adds the longest vector "
-            "‖head_result‖ to the stream; --query 1: leaves out the first token");
+            "the N texts and positions where one head adds the longest vectors ‖head_result‖ to "
+            "the stream; --query 1: excludes the first token");
 }
 
 namespace {
 
-/// Throws UsageError for options that change nothing, or that many texts cannot have.
+/// Throws UsageError for options that have no effect on many texts or contradict them.
 void check_text_stats(const RunRequest& request, const TextStatsRequest& asked) {
   if (!request.has_text())
-    throw UsageError("--by, --spread and --top-texts are about texts: --text-file FILE "
-                     "--each-line, or several --text");
+    throw UsageError("--by, --spread and --top-texts need texts: --text-file FILE --each-line, or "
+                     "several --text");
   if (asked.options.top_texts && (!asked.options.by.empty() || asked.options.spread))
-    throw UsageError("--top-texts has rows of its own: --by and --spread change nothing");
+    throw UsageError("--top-texts has its own rows: --by and --spread have no effect");
   if (asked.options.top_texts == std::size_t{0})
     throw UsageError("--top-texts is 0: at least 1 expected");
   if (asked.measuring.selection.batch)
     throw UsageError(
-        "--batch: the rows are of all texts; give those alone that are meant, or leave "
-        "it out");
-  if (world().count() > 1) fail("many texts are computed by one process, without mpirun");
+        "--batch: the rows cover all texts; give only the texts that you want, or leave it out");
+  if (world().count() > 1) fail("many texts are computed by one process; run without mpirun");
   for (const std::string_view placeholder : all_placeholders)
     if (mentions(asked.output.path, placeholder))
-      throw UsageError(fmt::format("{}: rows of many texts are one file; leave {} out",
+      throw UsageError(fmt::format("{}: rows of many texts go to one file; leave out {}",
                                    asked.output.path, placeholder));
   require_own_patches(request, "stats over many texts");
 }
@@ -231,32 +230,32 @@ int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& co
   OpenedModel model = open_model(request, common);
   report_notes(model.texts()->notes(), common);
   if (request.text.each_line)
-    note_lines_passed_over(asked.measuring.selection.query, *model.texts(), common);
+    note_skipped_lines(asked.measuring.selection.query, *model.texts(), common);
   if (asked.options.top_texts) return write_top_texts(model, asked, form, common);
   TextStats stats(asked, form);
   ResumeFile kept(asked.options.resume, asked.output.path);
   const std::size_t done = kept.resume([&] { return mark_of_texts(model, asked.settings + form); },
                                        [&](RunState& state) { stats.visit(state); });
-  bool first = true; // of the groups that are computed
+  bool first = true; // no group has been computed yet
   SeparatorWords separators(asked.measuring.separators);
-  // Chosen queries are those of each text by itself: counted from its end, found by its words.
+  // --query selects in each text separately: from its end, or by its words.
   const std::optional<IndexList>& query = asked.measuring.selection.query;
   const TextGroups groups(*model.texts(),
                           query                ? 1
-                          : stats.each_query() ? most_of_queries
-                                               : most_of_heads,
+                          : stats.each_query() ? most_tokens_by_query
+                                               : most_tokens_by_head,
                           model.chosen().size(), common);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
     if (group.first < done ||
-        (query && positions_in(*query, *group.texts, 0, Lacking::passed_over).empty()))
+        (query && positions_in(*query, *group.texts, 0, Lacking::skip).empty()))
       continue;
     OpenedModel of_group(model, group.texts);
     for (std::size_t place = 0; place < model.chosen().size(); ++place) {
       Common own = common_of_group(common, first);
       const LoadedLayer loaded = load_layer(of_group, model.chosen()[place], own);
-      take_times(common, own);
-      if (place == 0) separators.look_at(loaded.layer);
+      copy_times(common, own);
+      if (place == 0) separators.search(loaded.layer);
       MeasureRequest measured = asked.measuring;
       measured.selection = asked.measuring.selection.placed(loaded.layer);
       measured.compute = of_group.compute();

@@ -1,7 +1,7 @@
 #include "sweep.hpp"
 #include "describe.hpp"
 
-#include "grid.hpp"
+#include "figures.hpp"
 #include "text_groups.hpp"
 
 #include <mha/naming/stage_names.hpp>
@@ -21,13 +21,13 @@ namespace {
 
 constexpr std::array axes{SweepAxis::layer, SweepAxis::head, SweepAxis::query, SweepAxis::key};
 
-/// The texts of a pass one by one, each without the padding that a batch would need.
+/// The layers for each text, without the padding of a batch.
 std::vector<std::shared_ptr<const TextLayers>>
 one_by_one(const OpenedModel& model, const Texts& texts, const std::string& source) {
   std::vector<std::shared_ptr<const TextLayers>> list;
   for (std::size_t b = 0; b < texts.ids().size(); ++b) {
-    const auto one = std::make_shared<const Texts>(texts, b, 1, source, false);
-    list.push_back(model.text_layers(one));
+    const auto text = std::make_shared<const Texts>(texts, b, 1, source, false);
+    list.push_back(model.text_layers(text));
   }
   return list;
 }
@@ -44,27 +44,28 @@ std::vector<SweepPair> pairs_of(const SweepOptions& options, const OpenedModel& 
   for (const Note& note : from.notes())
     if (!is_one_of(note, texts.notes()))
       report_notes({{message("--patch-from: {}", note.message), note.severity}}, common);
-  const auto here = one_by_one(model, texts, "--text"),
-             there = one_by_one(model, from, "--patch-from");
-  if (here.size() != there.size())
-    fail("{} and {} of --patch-from: texts are paired one to one", counted(here.size(), "texts"),
-         there.size());
+  const auto clean = one_by_one(model, texts, "--text"),
+             other_runs = one_by_one(model, from, "--patch-from");
+  if (clean.size() != other_runs.size())
+    fail("{} and {} of --patch-from: texts are paired, so give as many",
+         counted(clean.size(), "texts"), other_runs.size());
   std::vector<SweepPair> pairs;
-  for (std::size_t i = 0; i < here.size(); ++i) pairs.push_back({here[i], there[i]});
+  for (std::size_t i = 0; i < clean.size(); ++i) pairs.push_back({clean[i], other_runs[i]});
   return pairs;
 }
 
-/// What 0 and 1 are in a picture's title; "" where cells are the measure itself.
+/// The meaning of 0 and 1, for a picture's title; "" if cells are the measure itself.
 std::string_view range_of(const SweepRequest& request) {
   if (request.raw) return "";
   return request.metric == SweepMetric::kl ? ", 1: as far as the other run"
                                            : ", 0: this run, 1: the other";
 }
 
-/// A panel a stage, its first axis downwards and the second, if there is one, across.
-std::vector<render::MapPanel> panels_of(const SweepResult& sweep, const render::SweepView& view) {
+/// One panel for each stage: the first axis downwards, the second (if any) across.
+std::vector<render::MapPanel> sweep_panels(const SweepResult& sweep,
+                                           const render::SweepView& view) {
   if (view.over.size() > 2)
-    fail("a picture of a sweep has two axes: --over {},{}; CSV, JSON and .npy take all",
+    fail("a picture of a sweep has two axes: --over {},{}; CSV, JSON and .npy allow more",
          name_of(view.over[0]), name_of(view.over[1]));
   std::vector<render::MapPanel> panels;
   for (std::size_t s = 0; s < view.stages.size(); ++s) {
@@ -90,7 +91,7 @@ std::vector<render::MapPanel> panels_of(const SweepResult& sweep, const render::
   return panels;
 }
 
-/// The values as one array: stages (of several), then the axes in the order of --over.
+/// Writes the values as one array: stages (if several), then the axes in the order of --over.
 void write_npy(const SweepResult& sweep, const SweepRequest& request, const std::string& path) {
   Shape shape;
   if (request.stages.size() > 1) shape.push_back(request.stages.size());
@@ -102,33 +103,34 @@ void write_npy(const SweepResult& sweep, const SweepRequest& request, const std:
     shape.push_back(length), count *= length;
   }
   if (count != sweep.points.size())
-    fail("{}: the stages have different sizes and make no array; write CSV or JSON, or one stage "
-         "at a time",
+    fail("{}: the stages differ in size and do not fit in one array; write CSV or JSON, or one "
+         "stage at a time",
          path);
   std::vector<double> values;
   for (const SweepPoint& point : sweep.points) values.push_back(point.value);
   write_arrays(path, "npy", {{"sweep", Tensor::of<double>(shape, values)}});
 }
 
-/// The stages, places and measure that options name. Throws Error.
-void ask(const SweepOptions& options, SweepRequest& request) {
+/// Sets the stages, places and measure of the options in the request. Throws Error.
+void set_request(const SweepOptions& options, SweepRequest& request) {
   for (const std::string& stage : options.stages) {
-    if (std::ranges::count(options.stages, stage) > 1) fail("--sweep: {} comes twice", stage);
+    if (std::ranges::count(options.stages, stage) > 1) fail("--sweep: {} is given twice", stage);
     const StagePlace& place = request.stages.emplace_back(parse_place(stage, "--sweep " + stage, stage_of_place_named));
     if (is_of_model(place.stage))
-      fail("--sweep {}: a stage of a layer expected; what enters the first layer is resid_pre",
+      fail("--sweep {}: a stage of a layer expected; the input of the first layer is resid_pre",
            stage);
     if (place.names_layer() || !place.axes.empty())
-      fail("--sweep {}: a stage by itself expected; --over says which places are tried", stage);
+      fail("--sweep {}: the name of a stage alone expected; --over chooses the places", stage);
   }
   for (const std::string& word : options.over) {
-    const auto axis = std::ranges::find(axes, word, [](SweepAxis one) { return name_of(one); });
+    const auto axis =
+        std::ranges::find(axes, word, [](SweepAxis candidate) { return name_of(candidate); });
     if (axis == axes.end()) fail("--over {}: layer, head, query or key expected", word);
-    if (is_one_of(*axis, request.over)) fail("--over: {} comes twice", word);
+    if (is_one_of(*axis, request.over)) fail("--over: {} is given twice", word);
     request.over.push_back(*axis);
   }
   if (request.over.empty()) request.over = {SweepAxis::layer, SweepAxis::query};
-  // Places come in the order of the axes.
+  // Places are computed in the order of the axes.
   std::ranges::sort(request.over);
   request.metric = options.metric == "loss" ? SweepMetric::loss
                    : options.metric == "kl" ? SweepMetric::kl
@@ -136,7 +138,7 @@ void ask(const SweepOptions& options, SweepRequest& request) {
   request.raw = options.raw;
 }
 
-/// What arrays and pictures have no place for: which pairs their numbers are not of.
+/// Notes the pairs that are left out, which arrays and pictures cannot show.
 void note_left_out(const SweepResult& found, const Common& common) {
   constexpr std::size_t most = 8;
   const std::vector<std::size_t>& pairs = found.without_difference;
@@ -144,8 +146,8 @@ void note_left_out(const SweepResult& found, const Common& common) {
   const std::string named =
       fmt::format("{}{}", fmt::join(std::span(pairs).first(std::min(pairs.size(), most)), ", "),
                   pairs.size() > most ? fmt::format(" and {} more", pairs.size() - most) : "");
-  report_notes({{fmt::format("{} of {} left out of the mean, as both of its runs measure the same: "
-                             "pair {}, counted from 0",
+  report_notes({{fmt::format("{} of {} left out of the mean, because both runs have the same "
+                             "measure: pair {}, counted from 0",
                              pairs.size(), counted(found.pairs + pairs.size(), "pairs"), named)}},
                common);
 }
@@ -161,18 +163,17 @@ void write_numbers(const SweepResult& found, const render::SweepView& view,
 bool SweepOptions::asked() const {
   const bool from = other.given() || !path.empty();
   if (stages.empty() && (from || !over.empty() || raw || !metric.empty()))
-    throw UsageError("--patch-from, --over, --metric and --raw are of a sweep: --sweep STAGES");
-  for (const std::string& stage : stages) stage_named(stage); // before what it needs
-  if (!stages.empty() && !from)
-    throw UsageError("--sweep takes values from another text: --patch-from \"…\"");
+    throw UsageError("--patch-from, --over, --metric and --raw need --sweep STAGES");
+  for (const std::string& stage : stages) stage_named(stage); // unknown stages are reported first
+  if (!stages.empty() && !from) throw UsageError("--sweep needs another text: --patch-from \"…\"");
   return !stages.empty();
 }
 
 void add_sweep(Cli& cli, SweepOptions& sweep) {
   cli.group("Activation patching");
-  cli.list(
-      "--sweep", "STAGES", sweep.stages,
-      "each place of these stages in turn gets the other text's value: resid_pre,output,mlp_out");
+  cli.list("--sweep", "STAGES", sweep.stages,
+           "patch each place of these stages in turn with the other text's value: "
+           "resid_pre,output,mlp_out");
   const auto repeated = [&](const char* name, const char* value, const char* help,
                             std::vector<std::string>& target) {
     Option option;
@@ -180,25 +181,27 @@ void add_sweep(Cli& cli, SweepOptions& sweep) {
     option.set = [&target](const std::string& word) { target.push_back(word); };
     cli.add(std::move(option));
   };
-  repeated("--patch-from", "TEXT",
-           "the text whose values are taken, as long in tokens; of several, one each --text",
-           sweep.other.texts);
-  repeated("--patch-from-ids", "N,N…", "the same by token numbers", sweep.other.ids);
+  repeated(
+      "--patch-from", "TEXT",
+      "the text that provides the values, with as many tokens; with several --text, one for each",
+      sweep.other.texts);
+  repeated("--patch-from-ids", "N,N…", "that text by its token numbers", sweep.other.ids);
   cli.value("--patch-from-file", "FILE", sweep.path,
-            "the same from a file; with --each-line a text a line");
-  cli.list(
-      "--over", "AXES", sweep.over,
-      "along which places are tried one by one: layer, head, query, key; default: layer,query");
+            "that text from a file; with --each-line, one text on each line");
+  cli.list("--over", "AXES", sweep.over,
+           "the axes along which places are patched one by one: layer, head, query, key; default: "
+           "layer,query");
   cli.choice("--metric", {"logit", "loss", "kl"}, sweep.metric,
-             "what is measured: the answer's logit less another's (the default), the loss of the "
-             "next token, or the divergence from this run");
-  cli.flag("--raw", sweep.raw, "the measure itself, not its share of the way to the other run");
+             "the measure: the answer's logit minus another's (the default), the loss of the next "
+             "token, or the divergence from this run");
+  cli.flag("--raw", sweep.raw,
+           "show the measure itself instead of its share of the difference between the runs");
 }
 
 void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepRequest request,
                const SweepOutput& to, Common& common) {
   const OutputOptions& output = to.output;
-  ask(options, request);
+  set_request(options, request);
   request.threads = common.threads;
   const std::vector<SweepPair> pairs = pairs_of(options, model, common);
   if (!common.quiet) {
@@ -226,7 +229,7 @@ void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepReque
     const std::string title =
         fmt::format("{}{} · {}", view.metric, range_of(request), title_of(model));
     return write_grid({output.path, to.picture, to.figure, common.color}, title,
-                      panels_of(found, view));
+                      sweep_panels(found, view));
   }
   write_numbers(found, view, output, common);
 }

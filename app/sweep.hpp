@@ -1,13 +1,13 @@
 #pragma once
 // effects --sweep: activation patching from other texts, place by place.
 
-#include "figure_options.hpp"
+#include "figures.hpp"
 #include "output.hpp"
 #include <mha/model/sweep.hpp>
 
 namespace mha::app {
 
-/// What --sweep and its companions say.
+/// --sweep and the options that belong to it.
 struct SweepOptions {
   Text other;       ///< --patch-from
   std::string path; ///< --patch-from-file
@@ -15,21 +15,21 @@ struct SweepOptions {
   std::string metric;
   bool raw = false;
 
-  /// Whether a sweep is asked for. Throws UsageError where one of its options is alone.
+  /// Whether --sweep is given. Throws UsageError if one of its options is given without it.
   bool asked() const;
 };
 
 void add_sweep(Cli& cli, SweepOptions& sweep);
 
-/// Where a sweep goes, and whether as a picture: "text", "png", "svg", "pdf", or "".
+/// The target of a sweep. `picture`: "text", "png", "svg", "pdf", or "" for numbers.
 struct SweepOutput {
   const OutputOptions& output;
   std::string picture;
   const FigureOptions& figure;
-  std::optional<std::size_t> precision; ///< significant digits of CSV and JSON; none: all
+  std::optional<std::size_t> precision; ///< significant digits in CSV and JSON; none: all
 };
 
-/// Computes the sweep and writes it. `request`: answer, versus and places.
+/// Computes and writes the sweep. `request` has answer, versus and places.
 void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepRequest request,
                const SweepOutput& to, Common& common);
 

@@ -1,7 +1,7 @@
 #include "text_groups.hpp"
 
-#include "patches.hpp"
-#include "progress_bar.hpp"
+#include "layer_options.hpp"
+#include "progress.hpp"
 #include <mha/load/edit.hpp>
 
 #include <algorithm>
@@ -10,14 +10,16 @@ namespace mha::app {
 
 namespace {
 
-/// Before the first one is computed: a run over many texts may take hours.
+/// Throws Error for a text that is too long, before the first one is computed: a run may take
+/// hours.
 void require_positions(const Texts& texts) {
   const Embedding& embedding = texts.embedding();
   if (embedding.positions.empty()) return;
   const std::size_t rows = embedding.positions.shape()[0] - embedding.first_position;
   for (std::size_t b = 0; b < texts.lengths().size(); ++b)
     if (texts.lengths()[b] > rows)
-      fail("text {} has {}, the model has positions for {}: give a shorter text, or leave it out",
+      fail("text {} has {}, but the model has positions for {}: give a shorter text, or leave it "
+           "out",
            b, counted(texts.lengths()[b], "tokens"), rows);
 }
 
@@ -50,19 +52,19 @@ Common common_of_group(Common common, bool first) {
   return common;
 }
 
-void take_times(Common& common, const Common& own) {
+void copy_times(Common& common, const Common& own) {
   common.read_s = own.read_s, common.compute_s = own.compute_s, common.weights = own.weights;
 }
 
-std::string patch_of_all(const RunRequest& request) {
+std::string patch_across_texts(const RunRequest& request) {
   for (const std::string& typed : typed_patches(request))
     if (parse_edit(typed).value.is_of_runs()) return typed;
   return "";
 }
 
 void require_own_patches(const RunRequest& request, std::string_view option) {
-  if (const std::string typed = patch_of_all(request); !typed.empty())
-    fail("--patch '{}': {} computes some texts at a time, and this value is of all of them or of "
+  if (const std::string typed = patch_across_texts(request); !typed.empty())
+    fail("--patch '{}': {} computes some texts at a time, but this value needs all of them or "
          "others; give a number or a file",
          typed, option);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Many texts, some at a time: memory holds those that are computed together.
+// Many texts are computed in groups: only one group is in memory at a time.
 
 #include "options.hpp"
 #include <mha/model/texts.hpp>
@@ -8,16 +8,16 @@ namespace mha::app {
 
 /// Texts that are computed together.
 struct TextGroup {
-  std::size_t first = 0; ///< the number of the first one
+  std::size_t first = 0; ///< the index of the first one
   std::shared_ptr<const Texts> texts;
 };
 
-/// Texts in groups, in their order. A text has the bits that it has alone, so that no result
-/// depends on how they are grouped.
+/// Divides texts into groups, in order. Results do not depend on the grouping: a text has the same
+/// bits as when computed alone.
 class TextGroups {
 public:
-  /// Groups of at most `most_tokens` tokens, padding included, or of one text. A bar shows how far
-  /// `layers` layers of each are.
+  /// Groups of at most `most_tokens` tokens, padding included, or of one text. A progress bar shows
+  /// the progress through `layers` layers of each.
   TextGroups(const Texts& texts, std::size_t most_tokens, std::size_t layers, const Common& common);
   /// The number of groups.
   std::size_t count() const { return starts_.size() - 1; }
@@ -25,21 +25,21 @@ public:
 
 private:
   const Texts& texts_;
-  std::vector<std::size_t> starts_; ///< of each group, and the number of texts
+  std::vector<std::size_t> starts_; ///< index of each group's first text, and the number of texts
 };
 
-/// Tokens of a group whose heads are measured, padding included.
-inline constexpr std::size_t most_of_heads = 4096;
+/// The most tokens in a group whose heads are measured, padding included.
+inline constexpr std::size_t most_tokens_by_head = 4096;
 
-/// For reading a layer of a group: notes are about the texts or the weights, and those of the first
-/// group are those of all; the bar is of all groups.
+/// Options for reading a layer of a group. Only the first group prints notes, because these concern
+/// the weights or all texts; the progress bar belongs to all groups.
 Common common_of_group(Common common, bool first);
-/// The times of reading it, back to those of all.
-void take_times(Common& common, const Common& own);
+/// Copies the times of a group back to those of the command.
+void copy_times(Common& common, const Common& own);
 
-/// The first patch whose value is of all texts, or of others; "" where there is none.
-std::string patch_of_all(const RunRequest& request);
-/// Throws Error for patches whose values are of all texts or of others: a group has not got them.
+/// The first patch whose value depends on all texts or on other texts, or "".
+std::string patch_across_texts(const RunRequest& request);
+/// Throws Error for a patch whose value depends on texts outside a group.
 void require_own_patches(const RunRequest& request, std::string_view option);
 
 } // namespace mha::app

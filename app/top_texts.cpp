@@ -1,4 +1,4 @@
-#include "top_texts.hpp"
+#include "stats_texts.hpp"
 
 #include "predicted_places.hpp"
 #include "resume.hpp"
@@ -14,12 +14,12 @@ namespace mha::app {
 
 namespace {
 
-/// The texts in which a head's vector is the longest, each with its longest one.
+/// The texts with the longest vectors of a head, each with its longest one.
 class LongestVectors {
 public:
   explicit LongestVectors(std::size_t most) : most_(most) {}
 
-  /// `results`: B, T, d_model of the head; of the positions that `chosen` picks of each text.
+  /// Adds texts. `results`: B, T, d_model of the head; `chosen`: the positions in each text.
   void add(const Texts& texts, std::size_t first_text, const Tensor& results,
            const std::optional<IndexList>& chosen) {
     const std::size_t T = results.shape()[1], width = results.shape()[2];
@@ -40,10 +40,10 @@ public:
     }
   }
   const std::vector<render::Activation>& list() const { return list_; }
-  /// Positions left out, whose vectors are no numbers.
+  /// The number of positions left out, whose vectors are NaN or infinite.
   std::size_t lost() const { return lost_; }
 
-  /// What --resume keeps after a group.
+  /// Visits the state after a group, for --resume.
   void visit(RunState& state) {
     state.field(lost_).list(list_, [&](render::Activation& one) {
       state.field(one.norm).field(one.text).field(one.position);
@@ -54,10 +54,10 @@ public:
 private:
   static constexpr std::size_t around = 8; ///< tokens on either side
 
-  /// A shorter text may have none of them.
+  /// The chosen positions; a short text may have none.
   static std::vector<std::size_t> positions(const Texts& texts, std::size_t b,
                                             const std::optional<IndexList>& chosen) {
-    if (chosen) return positions_in(*chosen, texts, b, Lacking::passed_over);
+    if (chosen) return positions_in(*chosen, texts, b, Lacking::skip);
     std::vector<std::size_t> all(texts.lengths()[b]);
     std::iota(all.begin(), all.end(), std::size_t{0});
     return all;
@@ -88,23 +88,23 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
                     const std::string& form, Common& common) {
   const std::optional<IndexList>& chosen = asked.measuring.selection.head;
   if (model.chosen().size() != 1 || !chosen)
-    throw UsageError("--top-texts is about one head: --layer 5 --head 1");
+    throw UsageError("--top-texts needs one head: --layer 5 --head 1");
   const std::string id = model.chosen()[0];
   LongestVectors longest(*asked.options.top_texts);
   ResumeFile kept(asked.options.resume, asked.output.path);
   const std::size_t done = kept.resume([&] { return mark_of_texts(model, asked.settings + form); },
                                        [&](RunState& state) { longest.visit(state); });
-  const TextGroups groups(*model.texts(), most_of_heads, 1, common);
+  const TextGroups groups(*model.texts(), most_tokens_by_head, 1, common);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
     if (group.first < done) continue;
     Common own = common_of_group(common, n == 0);
     OpenedModel of_group(model, group.texts);
     const LoadedLayer loaded = load_layer(of_group, id, own);
-    take_times(common, own);
+    copy_times(common, own);
     const Pick head = resolved(chosen, loaded.layer.dims.H, "heads");
     if (head.indices.size() != 1)
-      throw UsageError(fmt::format("--top-texts is about one head, and --head {} is {}",
+      throw UsageError(fmt::format("--top-texts needs one head, but --head {} selects {}",
                                    chosen->text(), head.indices.size()));
     const Stopwatch watch(common.compute_s);
     Selection selection;
@@ -118,14 +118,13 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
               [&](RunState& state) { longest.visit(state); });
   }
   if (longest.lost() > 0)
-    report_warnings(
-        {{id,
-          {warning(fmt::format("head_result is NaN or infinite at {}, which are left out; `show "
-                               "-s head_result` has it",
-                               counted(longest.lost(), "positions")))}}},
-        common);
+    report_warnings({{id,
+                      {warning(fmt::format("head_result is NaN or infinite at {}, which are left "
+                                           "out; `show -s head_result` prints it",
+                                           counted(longest.lost(), "positions")))}}},
+                    common);
   if (longest.list().empty()) {
-    if (longest.lost() > 0) fail("no text has a finite head_result: nothing is the longest");
+    if (longest.lost() > 0) fail("no text has a finite head_result");
     fail("--query {}: no text has such a token", asked.measuring.selection.query->text());
   }
   const Stopwatch watch(common.write_s);

@@ -4,21 +4,21 @@ namespace mha::app {
 
 namespace {
 
-/// The request in float64.
+/// The request in float64, for weights alone.
 RunRequest of_weights(RunRequest request) {
   request.dtype = DType::f64;
   request.same_x = true; // nothing is computed
   return request;
 }
 
-/// A lone layer, or every layer of several.
+/// Opens the chosen layer, or all.
 OpenedModel layers_of(RunRequest request) {
   const std::string chosen = request.layer;
   request.layer = "all";
   try {
     if (chosen.empty()) return OpenedModel(request);
   } catch (const Error&) {
-    // One layer without a number, or what the next line says better.
+    // A single layer without a number, or an error that the next line reports better.
   }
   request.layer = chosen;
   return OpenedModel(request);
@@ -29,17 +29,17 @@ OpenedModel layers_of(RunRequest request) {
 OpenedWeights::OpenedWeights(const RunRequest& request, std::string_view command, Common& common) {
   if (request.has_text())
     throw UsageError(
-        fmt::format("{} reads weights alone: the text changes nothing; leave it out", command));
+        fmt::format("{} uses only weights: a text has no effect; leave it out", command));
   if (request.patches)
     throw UsageError(
-        fmt::format("{} reads weights alone: --patch changes nothing; leave it out", command));
+        fmt::format("{} uses only weights: --patch has no effect; leave it out", command));
   if (request.dtype)
-    throw UsageError(fmt::format("{} computes in float64: --dtype changes nothing", command));
+    throw UsageError(fmt::format("{} computes in float64: --dtype has no effect", command));
   const Stopwatch watch(common.read_s);
   try {
     RunRequest model = of_weights(request);
-    model.text.ids = {"0"}; // a model is opened for a text; of this one nothing is computed
-    for (const std::string input : {"X=", "X_kv=", "X_k=", "X_v="}) // of no weight
+    model.text.ids = {"0"}; // a model is opened for a text; this one is never computed
+    for (const std::string input : {"X=", "X_kv=", "X_k=", "X_v="}) // not weights
       std::erase_if(model.sources,
                     [&](const std::string& source) { return source.starts_with(input); });
     if (model.layer.empty()) model.layer = "all";
@@ -59,9 +59,8 @@ void add_unused_of_weights(Cli& cli, std::function<bool()> weights_alone) {
               "--relative-max-distance", "--relative-key-query", "--residual", "--zero-attn",
               "--softmax", "--masked-rows", "--columns"},
              [weights_alone = std::move(weights_alone)] {
-               return weights_alone()
-                          ? std::string("changes nothing of the weights alone; leave it out")
-                          : "";
+               return weights_alone() ? std::string("has no effect on weights alone; leave it out")
+                                      : "";
              });
 }
 

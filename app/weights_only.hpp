@@ -1,5 +1,5 @@
 #pragma once
-// Layers and models that are opened for their weights: no text and no X.
+// Layers and models that are opened for their weights alone, without a text or X.
 
 #include "options.hpp"
 #include <mha/model/opened_model.hpp>
@@ -9,24 +9,24 @@
 
 namespace mha::app {
 
-/// The sources of a command that computes nothing of a text. A checkpoint that is a whole model is
-/// opened as one, so that its norms, embedding and unembedding are there; other sources are layers.
+/// The sources of a command that needs no text. A checkpoint of a whole model is opened as one, so
+/// that its norms, embedding and unembedding are available; other sources are layers.
 class OpenedWeights {
 public:
-  /// All layers, unless the request chooses some, in float64. Throws UsageError where a text,
-  /// patches or a precision are given, which change nothing.
+  /// Opens the chosen layers, or all, in float64. Throws UsageError for a text, patches or a
+  /// precision, which have no effect.
   OpenedWeights(const RunRequest& request, std::string_view command, Common& common);
 
-  /// The layers; of a whole model as for a text of one token.
+  /// The layers; those of a whole model are opened for a text of one token.
   OpenedModel& layers() { return *opened_; }
   /// The model, or null.
   const WholeModel* model() const {
     return opened_->texts() ? &opened_->texts()->model() : nullptr;
   }
-  /// Why the sources are no whole model; "" where they are.
+  /// Why the sources are not a whole model, or "".
   const std::string& why_no_model() const { return why_no_model_; }
-  /// The id of the token `word`, or of the token that is `word` behind a blank. Throws Error with
-  /// the pieces of a word of several tokens. Only of a model.
+  /// The id of the token `word`, or of `word` after a blank. For a word of several tokens, throws
+  /// Error that lists its pieces. Needs a model.
   int token_of(const std::string& word, std::string_view option) const;
   /// A token's label.
   std::string label(int token) const { return opened_->texts()->label(token); }
@@ -36,8 +36,8 @@ private:
   std::string why_no_model_;
 };
 
-/// Options that change nothing of the weights' own circuits, where `weights_alone`: labels, masks
-/// and steps behind the scores.
+/// Declares the options without effect on circuits of the weights (labels, masks and steps after
+/// the scores) as errors if `weights_alone`.
 void add_unused_of_weights(Cli& cli, std::function<bool()> weights_alone);
 
 } // namespace mha::app

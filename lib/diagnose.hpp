@@ -1,6 +1,6 @@
 #pragma once
-// Comparison and diagnosis for programs: whether the stages that another implementation of a model
-// or a layer saved agree, and what it does otherwise. docs/library.md is the guide.
+// Comparison and diagnosis for programs: whether the saved stages of another implementation of a
+// model or a layer agree, and how it differs. docs/library.md is the guide.
 
 #include <mha/system/export.hpp>
 
@@ -13,8 +13,8 @@
 
 namespace mha {
 
-/// Stages that another implementation computed. Names of other tools and axes in other orders are
-/// understood, as docs/debugging.md says.
+/// Stages that another implementation has computed. Names of other tools and other orders of axes
+/// are recognised (docs/debugging.md).
 struct Saved {
   /// Files, folders, or "STAGE=FILE[:TENSOR][@AXES]", as the command line takes them.
   std::vector<std::string> files = {};
@@ -22,7 +22,7 @@ struct Saved {
   Tensors tensors = {};
 };
 
-/// A saved stage beside ours.
+/// The comparison of a saved stage with ours.
 struct StageDifference {
   ///@{
   /// "equal" (the same bits), "close" (within rounding), "first" (the first that differs),
@@ -31,31 +31,31 @@ struct StageDifference {
   std::string status = {};
   ///@}
   ///@{
-  /// The largest |ours − theirs|, and in |theirs|, of elements that disagree; where none does, of
-  /// all. How many disagree, of how many. The cosine of both.
+  /// The largest |ours − theirs|, absolute and relative to |theirs|, of elements that disagree, or
+  /// of all if none does; how many of how many elements disagree; the cosine of both.
   double max_abs = 0, max_rel = 0;
   std::size_t mismatched = 0, count = 0;
   double cosine = 1;
   ///@}
   ///@{
-  /// The element of max_abs, in the stage's own axes, and its values.
+  /// The element of max_abs in the stage's own axes, and both values.
   std::vector<std::size_t> at = {};
   double ours = 0, theirs = 0;
   ///@}
-  /// Of a stage that disagrees: whether it does when it is computed from the saved stages before
-  /// it, too. Nothing where those do not say.
+  /// For a stage that disagrees: whether it also does when computed from the saved stages before
+  /// it. Empty if these are not enough.
   std::optional<bool> own = {};
 };
 
-/// What was compared of one place of a model.
+/// The comparison at one place of a model.
 struct PlaceDifferences {
   ///@{
-  /// "layers.3" or "model", what follows the last layer; "" for a lone layer. And the layer in
-  /// words.
+  /// "layers.3", or "model" after the last layer, or "" for a single layer; and a description of
+  /// the layer.
   std::string place, layer;
   ///@}
   ///@{
-  /// "equal", "differs" or "incomplete", as the exit codes 0, 1 and 2 of `diff` are; and the first
+  /// "equal", "differs" or "incomplete", like the exit codes 0, 1 and 2 of `diff`; and the first
   /// stage that differs.
   std::string verdict;
   std::optional<Stage> first = {};
@@ -64,33 +64,33 @@ struct PlaceDifferences {
   std::vector<StageDifference> stages = {};
 };
 
-/// What a comparison found.
+/// The result of a comparison.
 struct Differences {
-  /// "equal" is a promise: all that was saved was compared, and agrees.
+  /// "equal" guarantees that all saved stages were compared and agree.
   std::string verdict;
   /// In the order of the computation.
   std::vector<PlaceDifferences> places = {};
   ///@{
-  /// "q, scores of layers 0–3; logits", and why the verdict is not on all that was saved.
+  /// "q, scores of layers 0–3; logits", and why some saved stages were not compared.
   std::string compared = {};
   std::vector<std::string> not_compared = {};
   ///@}
-  /// What is to be known: how names and axes were read.
+  /// Notes on how names and axes were read.
   std::vector<Note> notes = {};
 };
 
-/// What is asked of a comparison.
+/// Options of a comparison.
 struct DiffOptions {
-  /// Those that must be compared; none: all that was saved.
+  /// The stages that must be compared; empty: all saved ones.
   std::vector<Stage> stages = {};
   ///@{
-  /// |ours − theirs| ≤ absolute + relative · |theirs|; nothing: torch.testing.assert_close's for
-  /// the coarser type, beside what rounding grows to.
+  /// |ours − theirs| ≤ absolute + relative · |theirs|; by default the tolerances of
+  /// torch.testing.assert_close for the coarser type, beside the accumulated rounding error.
   std::optional<double> absolute = {}, relative = {};
   ///@}
 };
 
-/// One thing that the other implementation does otherwise.
+/// One way in which the other implementation differs.
 struct FoundCause {
   ///@{
   /// Its identifier in docs/diagnose.md ("scale.missing"), and the first stage that it changes.
@@ -98,18 +98,19 @@ struct FoundCause {
   Stage stage = Stage::x;
   ///@}
   ///@{
-  /// What the reference does, "the reference leaves out b_q", and what to change there.
+  /// What the reference does, "the reference leaves out b_q", and what to change in it.
   std::string change, cure;
   ///@}
   ///@{
-  /// What makes this library do the same: as it is typed ("--scale d_model"), and as settings of
-  /// ModelOptions or Options. Empty where nothing does, or not in the whole model.
+  /// How to make this library do the same: as an option of the program ("--scale d_model"), and as
+  /// settings of ModelOptions or Options. Empty if that is impossible, or only for part of the
+  /// model.
   std::string option;
   std::vector<std::pair<std::string, std::string>> settings = {};
   ///@}
 };
 
-/// How far a saved stage is from ours, as a share of it: as computed, and with the causes.
+/// The relative error of a saved stage: as computed, and with the causes applied.
 struct ComparedStage {
   ///@{
   /// The stage, and its errors.
@@ -118,18 +119,17 @@ struct ComparedStage {
   ///@}
 };
 
-/// What was found in one place of a model: what enters its layers, a layer, or what follows the
-/// last.
+/// The diagnosis at one place of a model: before its layers, in a layer, or after the last.
 struct Finding {
   ///@{
-  /// "embed", "layers.3" or "model"; "" for a lone layer. And the layer in words.
+  /// "embed", "layers.3" or "model", or "" for a single layer; and a description of the layer.
   std::string place, layer;
   ///@}
   ///@{
-  /// Whether the saved stages agree as they are, and whether they do with the causes.
+  /// Whether the saved stages agree directly, and whether they do with the causes applied.
   bool equal = false, explained = false;
   ///@}
-  /// The fewest that explain it; else those that were found.
+  /// The fewest causes that explain the differences, or else all that were found.
   std::vector<FoundCause> causes = {};
   /// Other causes that would give the same numbers.
   std::vector<std::string> same_numbers = {};
@@ -138,45 +138,47 @@ struct Finding {
   std::optional<Stage> unexplained = {};
   std::string at = {};
   ///@}
-  /// What the numbers show, a sentence each.
+  /// Observations on the numbers, one sentence each.
   std::vector<std::string> hints = {};
   /// In the order of the computation.
   std::vector<ComparedStage> stages = {};
 };
 
-/// What a diagnosis found.
+/// The result of a diagnosis.
 struct Findings {
   /// In the order of the computation.
   std::vector<Finding> places = {};
   ///@{
-  /// Whether all that was saved was compared and agrees, and whether it does with the causes.
+  /// Whether all saved stages were compared and agree, and whether they do with the causes applied.
   bool equal = false, explained = false;
   ///@}
   ///@{
-  /// "q, scores of layers 0–3; logits", and the tensors that were not compared, with why.
+  /// "q, scores of layers 0–3; logits", and the tensors that were not compared, with reasons.
   std::string compared = {};
   std::vector<std::string> not_compared = {};
   ///@}
-  /// What is to be known: how names and axes were read.
+  /// Notes on how names and axes were read.
   std::vector<Note> notes = {};
 };
 
-/// Compares what was saved with what a model computes for a text, stage by stage. Of the options
-/// threads, progress and stop count. Throws Error where nothing of the model was saved, or it is of
-/// another text.
+/// Compares saved stages with those that a model computes for a text, stage by stage. Of the
+/// options, only threads, progress and stop apply. Throws Error if nothing of the model was saved,
+/// or if it belongs to another text.
 MHA_API Differences diff(const Model& model, const Tokens& tokens, const Saved& saved,
                          const DiffOptions& asked = {}, const RunOptions& options = {});
-/// The same of a layer with an input. `id`: which of the saved layers it is, where names say it.
+/// The same for a layer with an input. `id` selects one of the saved layers if names contain
+/// layers.
 MHA_API Differences diff(const Layer& layer, const Saved& saved, const LayerId& id = {},
                          const DiffOptions& asked = {}, std::size_t threads = 0);
 
-/// Compares what was saved with what a model computes for a text, layer by layer, each on the
-/// saved stream, and finds the fewest changes under which they agree. Of the options threads,
-/// progress and stop count. Throws Error where nothing of the model was saved, or it is of another
-/// text.
+/// Compares saved stages with those that a model computes for a text, layer by layer, each from the
+/// saved residual stream, and finds the fewest changes under which they agree. Of the options, only
+/// threads, progress and stop apply. Throws Error if nothing of the model was saved, or if it
+/// belongs to another text.
 MHA_API Findings diagnose(const Model& model, const Tokens& tokens, const Saved& saved,
                           const RunOptions& options = {});
-/// The same of a layer with an input. `id`: which of the saved layers it is, where names say it.
+/// The same for a layer with an input. `id` selects one of the saved layers if names contain
+/// layers.
 MHA_API Findings diagnose(const Layer& layer, const Saved& saved, const LayerId& id = {},
                           std::size_t threads = 0);
 

@@ -1,11 +1,11 @@
 #pragma once
-// The library for other programs: a layer from tensors or files, its stages computed, kept or
-// streamed. With arrays of xtensor in and out: <mha/xtensor.hpp>. docs/library.md is the guide.
+// The library for other programs: makes a layer from tensors or files, and computes, keeps or
+// streams its stages. <mha/xtensor.hpp> adds arrays of xtensor. docs/library.md is the guide.
 //
-// Whatever goes wrong is an Error whose message says where, what was found, what was expected and
-// the cure. Nothing here prints, exits, or changes what belongs to the process: threads of OpenMP
+// All errors are of type Error; the message names the place, what was found, what was expected and
+// the cure. The library never prints, exits or changes the state of the process: threads of OpenMP
 // and BLAS, signals, locale, environment. Every function may be called from several threads at
-// once; one Layer, Cache, Model or Run may be read by several.
+// once; several threads may read one Layer, Cache, Model or Run.
 
 #include <mha/system/export.hpp>
 
@@ -32,8 +32,8 @@
 
 namespace mha {
 
-/// A tensor of numbers in row-major order, moved in without a copy. Throws Error where their number
-/// is not the shape's. Of memory that stays where it is: mha::borrowed.
+/// A tensor of numbers in row-major order, which are moved without a copy. Throws Error if they do
+/// not fill the shape. For memory that the caller keeps, see mha::borrowed.
 template <class T> Tensor tensor(std::vector<T> values, const Shape& shape) {
   static_assert(!std::same_as<T, bool>,
                 "std::vector<bool> has no bytes: std::uint8_t, or an array");
@@ -42,9 +42,9 @@ template <class T> Tensor tensor(std::vector<T> values, const Shape& shape) {
   const auto owner = std::make_shared<std::vector<T>>(std::move(values));
   return {dtype_for<T>(), shape, {owner, reinterpret_cast<const std::byte*>(owner->data())}};
 }
-/// Numbers in row-major order where they lie: they live, unchanged, as long as the tensor and what
-/// is made of it. With strides (in elements): as borrowed() of bytes says. Throws Error where they
-/// do not fill the shape.
+/// A tensor over the caller's memory in row-major order. The numbers must exist unchanged as long
+/// as the tensor and everything made from it. With strides (in elements), see borrowed() for bytes.
+/// Throws Error if the numbers do not fill the shape.
 template <class T> Tensor borrowed(std::span<const T> numbers, const Shape& shape) {
   if (numbers.size() != count_of(shape))
     fail("{} do not fill the shape {}", counted(numbers.size(), "values"), to_string(shape));
@@ -57,7 +57,7 @@ template <class T>
 Tensor borrowed(const T* numbers, const Shape& shape, const std::vector<std::ptrdiff_t>& strides) {
   return borrowed(dtype_for<T>(), reinterpret_cast<const std::byte*>(numbers), shape, strides);
 }
-/// A tensor as it is, so that generic code can say mha::tensor(x) of everything.
+/// Returns the tensor, so that generic code can write mha::tensor(x) for any x.
 inline Tensor tensor(Tensor already) {
   return already;
 }
@@ -66,63 +66,62 @@ inline Tensor tensor(Tensor already) {
 /// "weights"), or an alias of either.
 using Tensors = std::vector<std::pair<std::string, Tensor>>;
 
-/// What else may be said of a layer.
+/// Further options of a layer.
 struct Options {
-  /// Settings as text, ("rope_base", "5e5"), ("causal", "false"): they win over the files'.
+  /// Settings as text, ("rope_base", "5e5"), ("causal", "false"), which override those in files.
   std::vector<std::pair<std::string, std::string>> settings = {};
-  /// float32 or float64; none: as the input is.
+  /// float32 or float64; default: that of the input.
   std::optional<DType> dtype = {};
   ///@{
-  /// Labels, one a token (a key).
+  /// Labels, one for each token (key).
   std::vector<std::string> tokens = {}, key_tokens = {};
   ///@}
-  /// Gets what was taken silently, passed over or is in doubt, each text once; null: they are
-  /// dropped.
+  /// Gets silent assumptions, ignored tensors and doubts, each text once; null: they are dropped.
   std::vector<Note>* notes = nullptr;
-  /// Of files: a family by name, or the file of a description (docs/describing.md); "": as the
-  /// files say.
+  /// For files: the name of a family, or the file of a description (docs/describing.md); "":
+  /// detected from the files.
   std::string naming = {};
 };
 
-/// A layer made of tensors. Their memory is shared where dtype and layout are the layer's, and
-/// copied otherwise. Computed in float64 if X is float64, else in float32. Throws Error where a
-/// shape does not fit another, a name is none, or a name comes twice.
+/// A layer made of tensors. Their memory is shared if dtype and layout match the layer, otherwise
+/// copied. Computed in float64 if X is float64, else in float32. Throws Error for shapes that do
+/// not match, and for unknown or repeated names.
 MHA_API Layer layer(Tensors tensors, Settings settings = {}, const Options& options = {});
 
-/// One layer of what `mha-inspect` reads: a checkpoint folder, .safetensors, .npz, .npy, .json.
-/// `layer` is its number (negative from the end) or its name ("decoder.3.cross" where numbers are
-/// not enough; "" where there is one), `X` where its input is: "FILE" or "FILE:TENSOR", looked for
-/// in the current folder, then beside `source`; "" where `source` has it.
+/// Loads one layer from a source that `mha-inspect` reads: a checkpoint folder, .safetensors, .npz,
+/// .npy, .json. `layer` is its number (negative from the end) or its name ("decoder.3.cross" if
+/// numbers are ambiguous; "" if there is only one). `X` is its input, "FILE" or "FILE:TENSOR",
+/// which is searched in the current folder and then beside `source`; "" if `source` contains it.
 MHA_API Layer load(const std::string& source, const LayerId& layer = {}, const std::string& X = "",
                    const Options& options = {});
-/// The same with tensors in memory: X, a mask, a stage in place of its computation.
+/// The same with tensors in memory: X, a mask, or a stage that replaces its computation.
 MHA_API Layer load(const std::string& source, const LayerId& layer, Tensors tensors,
                    const Options& options = {});
-/// The ids of the layers that a source holds, in order; {""} for one layer without a number.
+/// The ids of the layers in a source, in order; {""} for one layer without a number.
 MHA_API std::vector<std::string> layers_in(const std::string& source);
 
-/// Stages of a layer, computed. Tensors share their memory with the cache, and outlive it.
+/// Computed stages of a layer. Tensors share their memory with the cache and outlive it.
 class MHA_API Cache {
 public:
-  /// What it has, in the order of the computation.
+  /// The computed stages, in order.
   std::vector<Stage> stages() const;
   bool has(Stage stage) const; ///< whether it was computed
-  /// The precision that all are in: float32 or float64.
+  /// The precision of all stages: float32 or float64.
   DType dtype() const;
 
   ///@{
-  /// A stage by its name or an alias ("weights", "pattern", "blocks.0.attn.hook_pattern"). Shape as
-  /// docs/stages.md says, with the batch axis only if X has one. Throws Error where it was not
-  /// asked for, or the layer does not have it.
+  /// A stage by its name or an alias ("weights", "pattern", "blocks.0.attn.hook_pattern"). Its
+  /// shape is that in docs/stages.md, with a batch axis only if X has one. Throws Error if it was
+  /// not requested, or if the layer does not have it.
   Tensor tensor(std::string_view name) const;
   Tensor tensor(Stage stage) const;
   Tensor tensor(TwoNames names) const = delete;
 
   ///@}
   ///@{
-  /// The same as an expression of xtensor, with <mha/xtensor.hpp>; get<float, 3> has its three axes
-  /// in its type. Throws Error, too, where the cache is not in T or the stage has not N axes; none
-  /// of these converts.
+  /// The same as an expression of xtensor, with <mha/xtensor.hpp>; get<float, 3> has three axes in
+  /// its type. Nothing is converted: also throws Error if the cache is not in T or the stage does
+  /// not have N axes.
   template <class T, std::size_t N = any_rank> Values<T, N> get(std::string_view name) const;
   template <class T, std::size_t N = any_rank> Values<T, N> get(Stage stage) const;
   template <class T, std::size_t N = any_rank> Values<T, N> get(TwoNames names) const = delete;
@@ -138,7 +137,7 @@ public:
   template <std::same_as<float> T = float> Values<T> at(Stage stage) const { return get<T>(stage); }
   ///@}
 
-  /// What the library fills it from.
+  /// The library's internal state.
   struct State;
   explicit Cache(std::shared_ptr<const State> state)
       : state_(std::move(state)) {} ///< the library's
@@ -147,11 +146,11 @@ private:
   Shared<const State> state_;
 };
 
-/// Computes every stage that the layer has. Throws Error before anything is computed if they would
-/// not fit into memory.
+/// Computes every stage of the layer. Throws Error before the computation if they would not fit
+/// into memory.
 MHA_API Cache run(const Layer& layer);
-/// Computes some stages, by themselves or by name. Throws Error for one that the layer does not
-/// have, with those it has. `threads` 0: as many as pay.
+/// Computes some stages, given as Stage or by name. For a stage that the layer does not have,
+/// throws Error that lists those it has. `threads` 0: as many as speed up the computation.
 MHA_API Cache run(const Layer& layer, const std::vector<Stage>& stages, std::size_t threads = 0);
 MHA_API Cache run(const Layer& layer, const std::vector<std::string>& stages,
                   std::size_t threads = 0);
@@ -164,9 +163,10 @@ inline Cache run(const Layer& layer, std::initializer_list<std::string_view> sta
   return run(layer, std::vector<std::string>(stages.begin(), stages.end()), threads);
 }
 
-/// Computes one stage and hands its rows out as they appear, in the order batch, head, token: at
-/// most 256 tokens of one head of weights, scores …, (count, S). One call at a time, on threads of
-/// the library; rows may be kept. An exception of `use` ends the computation and comes back.
+/// Computes one stage and passes its rows to `use` during the computation, in the order batch,
+/// head, token: at most 256 tokens of one head of weights, scores …, (count, S). One call at a
+/// time, on threads of the library; rows may be kept. An exception from `use` stops the computation
+/// and is rethrown.
 MHA_API void stream(const Layer& layer, Stage stage,
                     const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
 MHA_API void stream(const Layer& layer, std::string_view stage,
@@ -174,8 +174,8 @@ MHA_API void stream(const Layer& layer, std::string_view stage,
 void stream(const Layer& layer, TwoNames stages, const std::function<void(Place, Tensor rows)>& use,
             std::size_t threads = 0) = delete;
 /// The same with rows of xtensor, with <mha/xtensor.hpp>: each(layer, stage, [](Place p, auto rows)
-/// …), each<double> for a float64 layer. Rows are a matrix of p.count rows in their type; of row
-/// values one column. Throws Error where the layer is not in T.
+/// …), each<double> for a float64 layer. Rows are a matrix of p.count rows in their type; stages
+/// with one number for each row have one column. Throws Error if the layer is not in T.
 template <class T = float, class Use>
 void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads = 0);
 template <class T = float, class Use>

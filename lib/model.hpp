@@ -1,5 +1,5 @@
 #pragma once
-// A whole model for programs: opened once, run many times. docs/library.md is the guide.
+// A whole model for programs, opened once and run many times. docs/library.md is the guide.
 
 #include <mha/system/export.hpp>
 
@@ -28,150 +28,151 @@ namespace mha {
 
 class Model;
 
-/// One text, or a batch of texts each of its own length, as a model's token numbers.
+/// A model's token numbers for one text, or for a batch of texts of any lengths.
 class MHA_API Tokens {
 public:
-  /// How many texts there are.
+  /// The number of texts.
   std::size_t count() const;
-  /// Whether they are a batch: results then have the batch axis.
+  /// Whether they are a batch, whose results have a batch axis.
   bool batched() const;
-  /// How many tokens a text has.
+  /// The number of tokens in a text.
   std::size_t length(std::size_t text = 0) const { return ids(text).size(); }
   ///@{
-  /// The numbers of a text's tokens. Throws Error for a text that there is not.
+  /// The token numbers of a text. Throws Error for an index out of range.
   const std::vector<int>& ids(std::size_t text = 0) const&;
   std::vector<int> ids(std::size_t text = 0) && { return std::as_const(*this).ids(text); }
   ///@}
-  /// What each token stands for in the text (" sun"), in UTF-8; its number where the model has no
-  /// tokenizer.
+  /// The text of each token (" sun") in UTF-8, or its number if the model has no tokenizer.
   std::vector<std::string> pieces(std::size_t text = 0) const;
   ///@{
-  /// What is to be known about the texts: invalid UTF-8 was replaced …
+  /// Notes on the texts: invalid UTF-8 was replaced …
   const std::vector<Note>& notes() const&;
   std::vector<Note> notes() && { return std::as_const(*this).notes(); }
   ///@}
 
-  /// What the library fills it from.
+  /// The library's internal state.
   struct State;
   explicit Tokens(std::shared_ptr<const State> state)
-      : state_(std::move(state)) {} ///< the library's
-  /// The library's.
+      : state_(std::move(state)) {} ///< for the library
+  /// For the library.
   const std::shared_ptr<const State>& state() const { return state_.get(); }
 
 private:
   Shared<const State> state_;
 };
 
-/// How a run is computed and what is kept of it.
+/// Options of a run: how it is computed and what it keeps.
 struct RunOptions {
   /// Stages by name: "layers.3.weights", "layers.-1.weights" of the last layer, "layers.0-2.q",
   /// "layers.*.weights" or bare "weights" of every layer, "layers.3.*", "embed", "final",
-  /// "logits"; "*" is all. Other tools' names too ("blocks.0.attn.hook_pattern").
+  /// "logits"; "*" is all. Other tools' names also work ("blocks.0.attn.hook_pattern").
   std::vector<std::string> keep = {};
-  /// In their order.
+  /// Applied in order.
   std::vector<Patch> patches = {};
-  /// Whether the streams between layers are kept, so that with() begins at the first patched layer.
+  /// Whether to keep the streams between layers, so that with() starts at the first patched layer.
   bool streams = true;
-  std::size_t threads = 0; ///< 0: as many as pay
-  /// Gets the share that is done, 0 to 1, between layers. An exception of it ends the run.
+  std::size_t threads = 0; ///< 0: as many as speed up the computation
+  /// Called with the finished share, 0 to 1, between layers. An exception from it stops the run.
   std::function<void(double)> progress = {};
-  /// A run ends with an Error before the next layer once a stop is requested.
+  /// If a stop is requested, the run throws Error before the next layer.
   std::stop_token stop = {};
 };
 
 /// A token that a model predicts.
 struct Predicted {
   ///@{
-  /// Its number and text, its logit and its probability.
+  /// Its number, text, logit and probability.
   int id = 0;
   std::string piece;
   double logit = 0, probability = 0;
   ///@}
 };
 
-/// A model's run over texts. Tensors share their memory with it, and outlive it; it shares the
-/// ownership of its model. Copies share everything.
+/// A model's run over texts. Tensors share its memory and outlive it; it shares ownership of its
+/// model. Copies share everything.
 class MHA_API Run {
 public:
   /// The texts.
   Tokens tokens() const;
-  /// The names of what was kept, in the order of the computation: "layers.0.weights".
+  /// The names of the kept stages, in the order of the computation: "layers.0.weights".
   std::vector<std::string> kept() const;
   ///@{
-  /// Whether tensor() of this name gives a stage: of several layers' it asks which. Throws Error
-  /// for a name that is no stage's.
+  /// Whether tensor() returns a stage for this name, which must contain the layer if several layers
+  /// were kept. Throws Error for a name that is not a stage's.
   bool has(std::string_view name) const;
   bool has(TwoNames names) const = delete;
   ///@}
   ///@{
-  /// A kept stage: "layers.3.weights", or "weights" where one layer's was kept; "logits". Shape as
-  /// docs/stages.md says, batch axis in front for a batch. Throws Error for what was not kept.
+  /// A kept stage: "layers.3.weights", or "weights" if only one layer's was kept; "logits". Its
+  /// shape is that in docs/stages.md, with a leading batch axis for a batch. Throws Error for a
+  /// stage that was not kept.
   Tensor tensor(std::string_view name) const;
   Tensor tensor(const At& at) const;
   Tensor tensor(TwoNames names) const = delete;
   ///@}
   ///@{
-  /// The same as an expression of xtensor, with <mha/xtensor.hpp>; get<double, 3> has its three
-  /// axes in its type. Throws Error, too, where the run is not in T or the stage has not N axes;
-  /// none of these converts.
+  /// The same as an expression of xtensor, with <mha/xtensor.hpp>; get<double, 3> has three axes in
+  /// its type. Nothing is converted: also throws Error if the run is not in T or the stage does not
+  /// have N axes.
   template <class T, std::size_t N = any_rank> Values<T, N> get(std::string_view name) const;
   template <class T, std::size_t N = any_rank> Values<T, N> get(TwoNames names) const = delete;
   template <std::same_as<float> T = float> Values<T> operator[](std::string_view name) const {
     return get<T>(name);
   }
   ///@}
-  /// The residual stream before a layer; behind the last one where `layer` is the number of layers,
-  /// or -1. (B,) T, d_model. Throws Error where streams are not kept.
+  /// The residual stream before a layer, or after the last one if `layer` is the number of layers
+  /// or -1. (B,) T, d_model. Throws Error if streams are not kept.
   template <WholeNumber I> Tensor resid(I layer) const { return resid_before(position_of(layer)); }
 
-  /// (B,) T, vocabulary. Computed at the first call where they were not kept. Throws Error for a
-  /// model without a head, or where streams are not kept.
+  /// The logits, (B,) T, vocabulary. Computed at the first call if they were not kept. Throws Error
+  /// for a model without a head, or if streams are not kept.
   Tensor logits() const;
-  /// Of each text, −log p of the token that follows each position but the last, in nats. Throws
-  /// Error as logits(), and for a model that does not predict the next token. Logits that were kept
-  /// are enough.
+  /// For each text, −log p of the next token at each position but the last, in nats. Throws Error
+  /// as logits() does, and for a model that does not predict the next token. Kept logits are
+  /// sufficient.
   std::vector<std::vector<double>> losses() const;
-  /// Their mean over all positions of all texts. Throws Error where no position has a next token.
+  /// The mean loss over all positions of all texts. Throws Error if no position has a next token.
   double loss() const;
-  /// The most probable tokens behind a position (negative: from the text's end) of a text.
+  /// The most probable tokens after a position of a text (negative: from its end).
   std::vector<Predicted> predictions(std::int64_t position = -1, std::size_t top = 10,
                                      std::size_t text = 0) const;
 
   ///@{
   /// A measure of each head's weights or result by its name in docs/stats.md ("entropy",
-  /// "previous", "result_norm"): layers × heads in float64, NaN where nothing is known. Measures
-  /// that compare tokens ("induction") read the tokenizer. Of the options threads, progress and
-  /// stop count. Throws Error for a name that is none, and where streams are not kept.
+  /// "previous", "result_norm"): layers × heads in float64, NaN where undefined. Measures that
+  /// compare tokens ("induction") need the tokenizer. Of the options, only threads, progress and
+  /// stop apply. Throws Error for an unknown name, and if streams are not kept.
   Tensor heads(std::string_view measure, const RunOptions& options = {}) const;
   Tensor heads(TwoNames measures, const RunOptions& options = {}) const = delete;
   ///@}
   ///@{
-  /// What the predictions behind some positions of each text (negative: from its end) lose without
-  /// each head, zero in its place: "kl"; "loss_change" and, of the most probable token,
-  /// "logit_change", without the head less with it; or "direct", what the head adds to that logit
-  /// (docs/models.md). Layers × heads in float64, the mean over the positions; NaN where nothing is
-  /// known. Options as of heads(). Throws Error for a run with patches, and for loss_change where
-  /// behind no position a token follows (-1).
+  /// The effect of replacing each head by zero on the predictions at some positions of each text
+  /// (negative: from its end): "kl"; "loss_change" and "logit_change" (of the most probable token),
+  /// the value without the head minus that with it; or "direct", the head's own contribution to
+  /// that logit (docs/models.md). Layers × heads in float64, the mean over the positions; NaN where
+  /// undefined. Options as for heads(). Throws Error for a run with patches, and for loss_change if
+  /// no position has a next token (-1).
   Tensor effects(std::string_view column = "kl", const Indexes& positions = -1,
                  const RunOptions& options = {}) const;
   Tensor effects(TwoNames columns, const Indexes& positions = -1,
                  const RunOptions& options = {}) const = delete;
   ///@}
 
-  /// The same run with further patches, behind those that it has. Nothing before the first patched
-  /// layer is computed again. Of the options, `patches` is empty.
+  /// The same run with further patches, applied after its own. Only layers from the first patched
+  /// one on are computed again. `options.patches` must be empty.
   Run with(std::vector<Patch> patches, const RunOptions& options = {}) const;
 
   ///@{
-  /// What is to be known about the model, the texts and the numbers.
+  /// Notes on the model, the texts and the numbers.
   const std::vector<Note>& notes() const&;
   std::vector<Note> notes() && { return std::as_const(*this).notes(); }
   ///@}
 
-  /// What the library fills it from.
+  /// The library's internal state.
   struct State;
-  explicit Run(std::shared_ptr<const State> state) : state_(std::move(state)) {} ///< the library's
-  /// The library's.
+  explicit Run(std::shared_ptr<const State> state)
+      : state_(std::move(state)) {} ///< for the library
+  /// For the library.
   const std::shared_ptr<const State>& state() const { return state_.get(); }
 
 private:
@@ -180,27 +181,27 @@ private:
   Shared<const State> state_;
 };
 
-/// How a model is opened.
+/// Options for opening a model.
 struct ModelOptions {
-  /// Settings as text, ("rope_base", "5e5"): they win over the files', for every layer.
+  /// Settings of every layer as text, ("rope_base", "5e5"), which override those in files.
   std::vector<std::pair<std::string, std::string>> settings = {};
-  /// float32 or float64; none: float32, float64 for float64 weights.
+  /// float32 or float64; default: float32, or float64 for float64 weights.
   std::optional<DType> dtype = {};
-  /// Bytes that packed weights kept from one run to the next may take; none: half of what is free.
+  /// The maximum bytes of packed weights kept between runs; default: half of the free memory.
   std::optional<std::size_t> memory = {};
-  /// A family by name, or the file of a description (docs/describing.md); "": as the files say.
+  /// The name of a family, or the file of a description (docs/describing.md); "": detected.
   std::string naming = {};
 };
 
-/// A checkpoint as a whole model: a folder with its config.json, or a file that says as much
-/// (GGUF). Opening reads headers; weights are read when they are first needed, and kept for later
-/// runs. Copies share everything; all functions may be called from several threads at once.
+/// A whole model from a checkpoint: a folder with its config.json, or a file with the same
+/// information (GGUF). Opening reads only headers; weights are read when first needed, and kept for
+/// later runs. Copies share everything; all functions may be called from several threads at once.
 class MHA_API Model {
 public:
-  /// Throws Error where there is no model, or it is not covered.
+  /// Throws Error if there is no model, or if it is not supported.
   explicit Model(std::string folder, ModelOptions options = {});
 
-  /// Where it was opened.
+  /// The folder from which it was opened.
   std::string folder() const;
   /// The number of layers.
   std::size_t layers() const;
@@ -208,12 +209,12 @@ public:
   Dims dims(const LayerId& layer = 0) const;
   /// The precision of its runs.
   DType dtype() const;
-  /// What is to be known about it.
+  /// Notes on the model.
   std::vector<Note> notes() const;
 
   ///@{
-  /// One text, as the tokenizer beside the model cuts it (with the special tokens that it adds), or
-  /// of token numbers of any integral type.
+  /// One text, split by the model's tokenizer (with the special tokens that it adds), or given as
+  /// token numbers of any integral type.
   Tokens tokens(std::string_view text) const;
   Tokens tokens(std::nullptr_t) const = delete;
   Tokens tokens(const std::vector<int>& ids) const;
@@ -223,14 +224,14 @@ public:
     for (const I id : ids) {
       const std::int64_t number_of_token = position_of(id);
       if (number_of_token < 0 || number_of_token > std::numeric_limits<int>::max())
-        fail("ids: {} is no token", id);
+        fail("ids: {} is not a token", id);
       numbers.push_back(static_cast<int>(number_of_token));
     }
     return tokens(numbers);
   }
   ///@}
   ///@{
-  /// Several texts as a batch, each of its own length.
+  /// Several texts of any lengths as a batch.
   Tokens batch(const std::vector<std::string>& texts) const;
   Tokens batch(std::initializer_list<const char*> texts) const;
   Tokens batch(const std::vector<std::vector<int>>& ids) const;
@@ -239,43 +240,42 @@ public:
   template <std::convertible_to<std::string_view> Text>
   Tokens batch(std::initializer_list<std::initializer_list<Text>> texts) const = delete;
   ///@}
-  /// What token numbers stand for. Throws Error for a number that is no token of the model.
+  /// The text of token numbers. Throws Error for a number that is not a token of the model.
   std::string text(const std::vector<int>& ids) const;
 
-  /// Computes texts. Throws Error before anything is computed where what is to be kept would not
-  /// fit into memory, for stages that there are not, and for patches that fit nowhere or that
-  /// nothing reads.
+  /// Runs the model over texts. Throws Error before the computation if the stages to keep would not
+  /// fit into memory, for stages that do not exist, and for patches that do not fit or have no
+  /// effect.
   Run run(const Tokens& tokens, const RunOptions& options = {}) const;
-  /// One pass that keeps nothing: rows of stages as they appear, in the order of layers, stages,
-  /// texts, heads and tokens; at most 256 tokens of one head. One call at a time, from threads of
-  /// the library; rows may be kept. An exception of `use` ends the pass and comes back. Of the
-  /// options, `keep` is empty.
+  /// Runs without keeping stages, and passes their rows to `use` during the computation, in the
+  /// order of layers, stages, texts, heads and tokens; at most 256 tokens of one head. One call at
+  /// a time, from threads of the library; rows may be kept. An exception from `use` stops the run
+  /// and is rethrown. `options.keep` must be empty.
   void stream(const Tokens& tokens, const std::vector<std::string>& stages,
               const std::function<void(const At& at, Place place, Tensor rows)>& use,
               const RunOptions& options = {}) const;
 
   ///@{
-  /// A layer by itself: its weights and settings, without an input; or with the input that texts
-  /// give it. Of the options threads, progress and stop count.
+  /// A single layer: its weights and settings, without an input or with the input that texts give
+  /// it. Of the options, only threads, progress and stop apply.
   Layer layer(const LayerId& layer) const;
   Layer layer(const LayerId& layer, const Tokens& tokens, const RunOptions& options = {}) const;
   ///@}
   ///@{
-  /// A weight as products read it, in the model's precision: "layers.3.W_q", (in, out);
-  /// "layers.-1.mlp.out" of the last layer; "W_E" (vocabulary, d_model), without the factor that
-  /// embed has, "W_pos", "final_norm.weight" as it lies, "W_U" (d_model, vocabulary), "b_U". A
-  /// fused one is read by its parts. Throws Error for a name that the model has no weight of.
+  /// A weight as used in products, in the model's precision: "layers.3.W_q", (in, out);
+  /// "layers.-1.mlp.out" of the last layer; "W_E" (vocabulary, d_model) without the factor of
+  /// embed, "W_pos", "final_norm.weight" as stored, "W_U" (d_model, vocabulary), "b_U". Fused
+  /// weights are accessed by their parts. Throws Error if the model has no such weight.
   Tensor weight(std::string_view name) const;
   Tensor weight(TwoNames names) const = delete;
   ///@}
-  /// The model with another weight of attention in this one's place, of the same shape. This one
-  /// stays.
+  /// A new model with another weight of attention of the same shape. This model is unchanged.
   Model with(std::string_view name, Tensor weight) const;
 
-  /// What the library fills it from.
+  /// The library's internal state.
   struct State;
-  explicit Model(std::shared_ptr<State> state) : state_(std::move(state)) {} ///< the library's
-  /// The library's.
+  explicit Model(std::shared_ptr<State> state) : state_(std::move(state)) {} ///< for the library
+  /// For the library.
   const std::shared_ptr<State>& state() const { return state_.get(); }
 
 private:

@@ -1,6 +1,5 @@
 #pragma once
-// Places in a model, and patches: what a run of mha::Model sets, adds to or multiplies while it is
-// computed.
+// Places in a model, and patches: values that a run of mha::Model sets, adds to or multiplies.
 
 #include <mha/layer/stage.hpp>
 #include <mha/schedule/place.hpp>
@@ -22,12 +21,12 @@ namespace mha {
 
 class Run;
 
-/// Types of whole numbers: characters and truth values are none.
+/// Integral types except characters and bool.
 template <class I>
 concept WholeNumber = std::integral<I> && !std::same_as<I, bool> && !std::same_as<I, char>;
 
-/// A position of any integral type; one behind the last that std::int64_t holds (0U - 1) is behind
-/// the end of every axis, too.
+/// A position of any integral type. One beyond the range of std::int64_t (0U - 1) is beyond the end
+/// of every axis.
 template <WholeNumber I> constexpr std::int64_t position_of(I position) {
   constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
   if constexpr (std::is_unsigned_v<I> && sizeof(I) >= sizeof(last))
@@ -36,9 +35,9 @@ template <WholeNumber I> constexpr std::int64_t position_of(I position) {
     return static_cast<std::int64_t>(position);
 }
 
-/// A C string as text. Throws Error where it is a null pointer.
+/// A C string as text. Throws Error for a null pointer.
 inline std::string text_of_pointer(const char* text) {
-  if (!text) fail("a null pointer is no text");
+  if (!text) fail("a null pointer is not a text");
   return text;
 }
 
@@ -46,31 +45,31 @@ inline std::string text_of_pointer(const char* text) {
 class MHA_API LayerId {
 public:
   ///@{
-  /// None said; a number; an id.
+  /// No layer; a number; an id.
   LayerId() = default;
   template <WholeNumber I> LayerId(I layer_number) : id_(std::to_string(layer_number)) {}
   LayerId(std::string id) : id_(std::move(id)) {}
   LayerId(std::string_view id) : id_(id) {}
   LayerId(const char* id) : id_(text_of_pointer(id)) {}
   ///@}
-  /// As text; "" where none is said.
+  /// The id as text; "" for no layer.
   const std::string& id() const { return id_; }
 
 private:
   std::string id_;
 };
 
-/// Positions on an axis, negative from the end; all of them where nothing is said.
+/// Positions on an axis, negative from the end; by default all of them.
 class MHA_API Indexes {
 public:
-  /// One of them, of any integral type.
+  /// A position of any integral type.
   struct Index {
-    /// A position.
+    /// Converts a position.
     template <WholeNumber I> Index(I one_position) : value(position_of(one_position)) {}
     std::int64_t value; ///< negative from the end
   };
   ///@{
-  /// All; one; those of a list.
+  /// All positions; one; those in a list.
   Indexes() = default;
   template <WholeNumber I> Indexes(I one_position)
       : all_(false), list_{position_of(one_position)} {}
@@ -81,9 +80,9 @@ public:
     for (const I one_position : positions) list_.push_back(position_of(one_position));
   }
   ///@}
-  /// Whether nothing was said.
+  /// Whether these are all positions.
   bool all() const { return all_; }
-  /// What was said.
+  /// The given positions.
   const std::vector<std::int64_t>& list() const { return list_; }
 
 private:
@@ -91,34 +90,34 @@ private:
   std::vector<std::int64_t> list_;
 };
 
-/// A place in a model: a stage of a layer, and of it some heads, tokens and columns (keys of scores
-/// and weights, features of others).
+/// A place in a model: a stage of a layer, and some of its heads, tokens and columns (keys for
+/// scores and weights, features for other stages).
 struct At {
   ///@{
-  /// The members in this order; what is left out means all.
+  /// The parts of the place; omitted ones mean all.
   Stage stage = Stage::output;
   LayerId layer = {};
   Indexes heads = {}, tokens = {}, columns = {};
   ///@}
 };
 
-/// What a run changes while it is computed: any stage, of any layer, at some heads, tokens and
-/// columns. Written as on the command line ("layers.3.head_result[5] = zero", docs/models.md), or
-/// of values. Whether it fits a model is known when it is run.
+/// A change that a run makes while it is computed: to any stage of any layer, at some heads, tokens
+/// and columns. Written as on the command line ("layers.3.head_result[5] = zero", docs/models.md),
+/// or made from values. Whether it fits a model is checked by the run.
 class MHA_API Patch {
 public:
   ///@{
-  /// As written; a tensor in a stage's place ("layers.2.weights", "layers.-1.q[0,-1]"), of its
-  /// shape or broadcast to it. Behind the place may stand "+=" or "*=".
+  /// A written patch; or a tensor for a place ("layers.2.weights", "layers.-1.q[0,-1]"), of its
+  /// shape or broadcast to it. The place may be followed by "+=" or "*=".
   Patch(const char* text);
   Patch(std::string text);
   Patch(std::string place, Tensor value);
   Patch(const char* place, const char* value) = delete;
   ///@}
   ///@{
-  /// The numbers at a place become, have added or are multiplied by a value: a number, or a tensor
-  /// of the place's shape (heads, tokens, columns; batch in front where there is one), broadcast as
-  /// NumPy does.
+  /// Sets the numbers at a place to a value, adds it or multiplies by it: a number, or a tensor of
+  /// the place's shape (heads, tokens, columns, after a batch axis if there is one), broadcast as
+  /// in NumPy.
   static Patch set(const At& at, Tensor value);
   static Patch set(const At& at, double value);
   static Patch add(const At& at, Tensor value);
@@ -126,28 +125,29 @@ public:
   static Patch multiply(const At& at, Tensor value);
   static Patch multiply(const At& at, double value);
   ///@}
-  /// They become 0.
+  /// Sets them to 0.
   static Patch zero(const At& at);
-  /// They become their mean over all positions of the run's texts that are no padding, as the run
-  /// is without patches.
+  /// Sets them to their mean over all positions of the run's texts except padding, in the run
+  /// without patches.
   static Patch mean(const At& at);
   ///@{
-  /// They become what the same place holds in another run of the same model, of one text or of as
-  /// many as the run has, each of as many tokens; weights may be others. The place may be written.
+  /// Sets them to the values at the same place in another run of the same model, possibly with
+  /// other weights, over one text or as many as this run has, with equal numbers of tokens. The
+  /// place may be written as text.
   static Patch from(const At& at, const Run& run);
   static Patch from(const std::string& place, const Run& run);
   ///@}
   ///@{
-  /// Whole rows of the place's heads and tokens, (1, width), become what a function makes of them;
-  /// its `place` has one token. Called for one row after the other, from the thread that runs.
+  /// Sets whole rows of the place's heads and tokens, (1, width), to the results of a function; its
+  /// `place` has one token. Called for one row after the other, on the thread of the run.
   static Patch rows(const At& at, std::function<Tensor(Place place, Tensor row)> function);
   static Patch rows(const std::string& place,
                     std::function<Tensor(Place place, Tensor row)> function);
   ///@}
 
-  /// What the library fills it from.
+  /// The library's internal state.
   struct State;
-  /// The library's.
+  /// For the library.
   const std::shared_ptr<const State>& state() const { return state_.get(); }
 
 private:

@@ -10,18 +10,18 @@
 
 namespace mha {
 
-/// {"q", "k"} where one name is taken: a std::string_view would take the two for the ends of one
-/// text, and read what lies between them. Such overloads are deleted.
+/// Matches {"q", "k"} where one name is expected: a std::string_view would treat the two pointers
+/// as the ends of one text and read the memory between them. Such overloads are deleted.
 using TwoNames = std::initializer_list<const char*>;
 
-/// State that copies share. An object that was moved from has none; to use it then is an Error.
+/// State that copies share. Using an object that was moved from is an Error.
 template <class State> class Shared {
 public:
   Shared() = default;
   template <std::convertible_to<std::shared_ptr<State>> Pointer> Shared(Pointer state)
       : state_(std::move(state)) {}
   ///@{
-  /// The state. Throws Error where it was moved away.
+  /// The state. Throws Error if it was moved away.
   const std::shared_ptr<State>& get() const {
     if (!state_) fail("the object was moved from: use the one that has its contents now");
     return state_;

@@ -1,9 +1,9 @@
 #pragma once
-// Multi-head attention in xtensor and float64, a line a step: the formulas of docs/maths.md, with
-// all that a softmax layer may have. Nothing here shares a loop, a kernel or an order of sums with
-// the library's own computation, which `mha-inspect diff LAYER --against textbook` compares with
-// it. B batches, T queries, S keys, S_all with past, extra and zero ones, H query heads over H_kv
-// key/value heads.
+// Multi-head attention in xtensor and float64 with one line for each step: the formulas of
+// docs/maths.md, with every feature of a softmax layer. It shares no loop, kernel or order of sums
+// with the library's own computation, so `mha-inspect diff LAYER --against textbook` compares the
+// two. B batches, T queries, S keys, S_all including past, extra and zero ones, H query heads over
+// H_kv key/value heads.
 
 #include <mha/textbook/masks.hpp>
 
@@ -14,7 +14,7 @@
 
 namespace mha::textbook {
 
-/// The input's norm.
+/// The norm of the input.
 inline Array input(const Layer& l) {
   const Array X = array(l.X);
   const InputNorm norm = l.settings.input_norm;
@@ -34,7 +34,7 @@ inline Array compressed(const Layer& l, const Array& x, const Tensor& W, const T
   return weight.empty() ? c : Array(c * array(weight));
 }
 
-/// The norm of queries or keys: over each head, or over all of them where the weight is as wide.
+/// The norm of queries or keys: over each head, or over all heads if the weight is as wide.
 inline Array head_norm(const Layer& l, const Array& x, const Tensor& weight, const Tensor& bias) {
   const std::size_t heads = x.shape(1), d = x.shape(3);
   const bool of_all = weight.rank() == 1 && weight.count() == heads * d;
@@ -49,7 +49,7 @@ inline Array head_norm(const Layer& l, const Array& x, const Tensor& weight, con
   return y;
 }
 
-/// A head's keys: latent attention's have the part that all heads share at their end.
+/// The keys with the part that all heads share at their end, for latent attention.
 inline Array with_shared_part(Array keys, const Array& shared) {
   const std::size_t d = keys.shape(3);
   xt::view(keys, all(), all(), all(), xt::range(d - shared.shape(2), d)) =
@@ -76,7 +76,7 @@ inline Array for_query_heads(const Layer& l, const Array& k) {
   return read;
 }
 
-/// What each head adds to the output: head_out W_o[h], the rows of W_o that are the head's.
+/// The contribution of each head to the output: head_out W_o[h], with the head's rows of W_o.
 inline Array head_results(const Layer& l, const Array& heads) {
   const std::size_t H = heads.shape(1), d = heads.shape(3);
   if (!l.W_o.empty()) return product(heads, shaped(array(l.W_o), {H, d, l.W_o.shape()[1]}));
@@ -86,12 +86,12 @@ inline Array head_results(const Layer& l, const Array& heads) {
   return results;
 }
 
-/// The formulas of one layer. Each stage is computed when it is first asked for.
+/// The formulas of one layer. Each stage is computed when first requested.
 class Formulas {
 public:
-  /// Throws Error that names what the textbook does not have.
+  /// Throws Error for a feature that the textbook does not have.
   explicit Formulas(const Layer& layer) : l(layer) { refuse(); }
-  /// A stage, always with the batch axis: as it is given, or by its formula.
+  /// A stage, always with the batch axis: the given value, or the result of its formula.
   const Array& at(Stage stage) {
     if (const auto known = stages_.find(stage); known != stages_.end()) return known->second;
     Array value = l.has_given(stage) ? given(stage) : formula(stage);
@@ -111,7 +111,7 @@ private:
   std::map<Stage, Array> stages_;
 };
 
-/// Every step, each by the ones before it. A step that a layer does not have hands on its input.
+/// Computes a step from the preceding ones. A step that a layer does not have returns its input.
 inline Array Formulas::formula(Stage stage) {
   using enum Stage;
   const Settings& s = l.settings;
@@ -177,7 +177,7 @@ inline Array Formulas::own_keys() {
   return split(linear(x, l.W_k, l.b_k), l.dims.H_kv);
 }
 
-/// Everything that `biased` adds.
+/// The sum of everything that `biased` adds.
 inline Array Formulas::position_bias() {
   Array bias = explicit_bias(l);
   auto of_positions = xt::view(bias, all(), all(), all(), xt::range(0, l.dims.past + l.dims.S));
@@ -187,15 +187,15 @@ inline Array Formulas::position_bias() {
   return bias;
 }
 
-/// What is subtracted of each row: its maximum, or nothing where the naive softmax, or a row that
-/// sees nothing, has none.
+/// The number subtracted from each row: its maximum, or 0 for the naive softmax and for rows that
+/// attend to no key.
 inline Array Formulas::shift() {
   const Array& max = at(Stage::row_max);
   if (l.settings.softmax == Softmax::naive) return xt::zeros_like(max);
   return xt::where(xt::equal(max, -infinity) && sees_nothing(l), 0., max);
 }
 
-/// A given stage. One with heads and tokens has its heads side by side.
+/// A given stage. In one with heads and tokens, the heads are side by side.
 inline Array Formulas::given(Stage stage) const {
   const Array value = array(l.given[index_of(stage)]);
   const StageInfo& info = info_of(stage);
@@ -210,8 +210,8 @@ inline void Formulas::refuse() const {
     fail("the textbook does not compute texts of several lengths at once: give one text");
 }
 
-/// Stages of a layer in the shapes of layer.shape_of(stage). Throws Error that names what the
-/// textbook does not have: an edited stage, texts of several lengths, what stands around attention.
+/// Computes stages of a layer in the shapes of layer.shape_of(stage). Throws Error for what the
+/// textbook does not have: an edited stage, texts of several lengths, stages outside attention.
 inline std::map<Stage, Array> compute(const Layer& layer, const std::vector<Stage>& stages) {
   Formulas formulas(layer);
   std::map<Stage, Array> values;

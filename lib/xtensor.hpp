@@ -1,6 +1,6 @@
 #pragma once
-// The library with arrays of xtensor in and out (xtensor 0.24 or later). <mha/mha.hpp> is all of it
-// but these, and compiles ten times as fast.
+// The library with arrays of xtensor as inputs and results (xtensor 0.24 or later). <mha/mha.hpp>
+// is the library without them, and compiles ten times as fast.
 
 #include <mha/mha.hpp>
 
@@ -14,8 +14,8 @@
 
 namespace mha {
 
-/// Numbers that may be read, in memory that is shared: xt::sum, xt::view and so on take it as it
-/// is. With N axes in the type, loops over it know their number.
+/// A read-only expression over shared memory, for use in xt::sum, xt::view and so on. With N axes
+/// in the type, loops know their number at compile time.
 template <class T, std::size_t N> struct ValuesOf {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "stages are computed in float or double");
@@ -35,8 +35,8 @@ template <class T> struct ValuesOf<T, any_rank> {
   ///@}
 };
 
-/// A tensor's numbers as an expression of its shape, sharing its memory. Throws Error where they
-/// are not T's, or have not N axes. `name` goes into the message.
+/// A tensor as an expression that has its shape and shares its memory. Throws Error, with `name` in
+/// the message, if its type is not T or it does not have N axes.
 template <class T, std::size_t N = any_rank>
 Values<T, N> values(const Tensor& tensor, std::string_view name = "the tensor") {
   if (tensor.empty()) fail("{} is empty: it has neither numbers nor a shape", name);
@@ -57,15 +57,15 @@ Values<T, N> values(const Tensor& tensor, std::string_view name = "the tensor") 
   }
 }
 
-/// Arrays that own their numbers.
+/// Whether an array type owns its numbers.
 template <class E> inline constexpr bool owns_numbers = false;
 template <class EC, xt::layout_type L, class SC, class Tag>
 inline constexpr bool owns_numbers<xt::xarray_container<EC, L, SC, Tag>> = true;
 template <class EC, std::size_t N, xt::layout_type L, class Tag>
 inline constexpr bool owns_numbers<xt::xtensor_container<EC, N, L, Tag>> = true;
 
-/// An array as a tensor: moved in without a copy where it is an xt::xarray or xt::xtensor in
-/// row-major order that is given away (mha::tensor(std::move(x))), else copied; an expression is
+/// An array as a tensor. An xt::xarray or xt::xtensor in row-major order that is moved
+/// (mha::tensor(std::move(x))) is not copied; other arrays are copied, and expressions are
 /// computed.
 template <class E>
 requires xt::is_xexpression<std::decay_t<E>>::value Tensor tensor(E&& array) {
@@ -83,9 +83,9 @@ requires xt::is_xexpression<std::decay_t<E>>::value Tensor tensor(E&& array) {
   }
 }
 
-/// An array's numbers where they lie, as a tensor: the array lives, unchanged, as long as the
-/// tensor and what is made of it. Of a view of some rows or columns, see mha::borrowed of strides.
-/// Of an array that is given away: mha::tensor(std::move(x)).
+/// A tensor over an array's memory. The array must exist unchanged as long as the tensor and
+/// everything made from it. For a view of some rows or columns, see mha::borrowed with strides. To
+/// move an array, use mha::tensor(std::move(x)).
 template <class E>
 requires xt::has_data_interface<E>::value Tensor borrowed(const E& array) {
   using T = std::remove_cv_t<typename E::value_type>;
@@ -108,7 +108,7 @@ template <class T, std::size_t N> Values<T, N> Run::get(std::string_view name) c
   return values<T, N>(tensor(name), name);
 }
 
-/// What the two forms of each() share: a stage by itself, or by its name.
+/// The common part of both forms of each(): a stage as Stage or by name.
 template <class T, class Named, class Use>
 void each_matrix(const Layer& layer, Named stage, Use& use, std::size_t threads) {
   if (layer.dtype != dtype_for<T>())

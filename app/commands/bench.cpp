@@ -1,9 +1,9 @@
 // bench: times the computation of a layer in memory.
 
-#include "allocation.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
+#include "process.hpp"
 #include <mha/render/bench.hpp>
 
 namespace mha::app {
@@ -23,7 +23,7 @@ struct BenchCommand {
 
 int BenchCommand::time_pass(OpenedModel& model, const render::TextStyle& text_style) {
   if (world().count() > 1)
-    throw UsageError("the pass over a whole model is not shared by ranks: choose a --layer");
+    throw UsageError("the pass of a whole model cannot be divided among ranks: choose a --layer");
   report_notes(model.texts()->notes(), common);
   PassSpeed speed;
   {
@@ -42,11 +42,11 @@ int BenchCommand::time_pass(OpenedModel& model, const render::TextStyle& text_st
 int BenchCommand::run() {
   if (repeat == std::size_t{0}) throw UsageError("--repeat is 0: at least 1 expected");
   keep_freed_memory();
-  common.progress = false; // it would be timed, too
+  common.progress = false; // it would be part of the time
   OpenedModel model = open_model(request, common);
   const render::TextStyle text_style = text_style_of_output(common.color);
   const std::string form = form_of(output);
-  // A text and nothing chosen of its model: the whole pass.
+  // A text without a chosen layer or stage: time the whole pass.
   if (model.texts() && stages.empty() && request.layer.empty() && request.prefix.empty())
     return time_pass(model, text_style);
   if (stages.empty()) stages = {"output"};
@@ -78,34 +78,33 @@ int BenchCommand::run() {
 Run declare_bench(Cli& cli) {
   const auto bench = std::make_shared<BenchCommand>();
   cli.about(
-      "Computes a layer in memory again and again, after two runs that do not count (the second "
-      "packs the weights, which are kept as those of a model are; --memory 0 packs at each run), "
-      "and tells "
-      "the median and the best time of its parts, GFLOP/s, and what share that is of this "
-      "machine's peak of multiply-adds on as many threads, measured between the runs. "
-      "Counted are 2 m n k operations of every product, of attention's only the keys that causal, "
-      "windows and kv_lengths leave a query; softmax, norms and rotations count nothing. Each run "
-      "must give the bits of the first, or the exit code is 2. Each stage stands beside the least "
-      "that it can take here: by multiply-adds, exponentials, or the bandwidth of caches and "
-      "memory, all measured in the same run. Several layers are a row each; with "
-      "--format json, one object keyed by layers.N. With a text and no --layer, the whole pass is "
-      "timed, from token numbers to the logits behind the last one: tokens a second, and "
-      "the parts of every layer.");
+      "Times a layer in memory by computing it repeatedly, after two warm-up runs (the second "
+      "packs the weights, which are kept as for a whole model; --memory 0 packs them in each run). "
+      "Prints the median and the best time of each part, GFLOP/s, and the share of this machine's "
+      "peak of multiply-adds on as many threads, which is measured between the runs. Every product "
+      "counts as 2 m n k operations; attention counts only the keys that causal masks, windows and "
+      "kv_lengths leave to a query; softmax, norms and rotations do not count. Every run must give "
+      "the same bits as the first, otherwise the exit code is 2. Each stage is compared with a "
+      "lower bound on this machine, from multiply-adds, exponentials or the bandwidth of caches "
+      "and memory, all measured in the same run. Several layers have one row each, or with "
+      "--format json one object with the keys layers.N. With a text and no --layer, the whole pass "
+      "is timed, from token numbers to the logits after the last token: tokens per second, and the "
+      "parts of every layer.");
   add_stages(cli, bench->stages);
   cli.group("Measuring");
   cli.value("--repeat", "N", bench->repeat,
-            "runs that count; default: as many as fit into two seconds, at least 5");
+            "number of timed runs; default: as many as fit into two seconds, at least 5");
   add_output(cli, bench->output, result_formats(), "write to a file");
   add_layer(cli, bench->request);
   add_common(cli, bench->common);
-  cli.example("bench data/quickstart.json", "the output alone is computed and kept");
+  cli.example("bench data/quickstart.json", "time a layer; only its output is kept");
   cli.example("bench data/quickstart.json --stage weights,output --repeat 20",
-              "the maps are kept, too: what writing them to memory costs");
+              "also keep the weights, which includes the cost of writing them to memory");
   cli.example("bench data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "--repeat 20 --format json",
-              "every layer of a checkpoint, for another program");
+              "time every layer of a checkpoint; output for another program");
   cli.example("bench data/bard-gpt2 --text 'To be, or not to be' --repeat 5",
-              "a whole model's pass: tokens a second, and where the time goes");
+              "time a whole model's pass: tokens per second, and the time of its parts");
   return [bench] { return bench->run(); };
 }
 

@@ -3,7 +3,7 @@
 #include "circuit_maps.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
-#include "grid.hpp"
+#include "figures.hpp"
 #include "output.hpp"
 #include "weights_only.hpp"
 #include <mha/circuits/vocabulary.hpp>
@@ -31,7 +31,7 @@ struct CircuitsCommand {
   Common common;
 
   int run();
-  /// A spectrum is for programs where no form is named.
+  /// Without a format, a spectrum is printed as CSV.
   bool is_plain_spectrum() const {
     return spectrum && output.format.empty() && output.to_standard_output();
   }
@@ -41,13 +41,13 @@ private:
   void compute(OpenedWeights& opened);
   void write();
   void write_numbers(const std::string& form) const;
-  std::string title(OpenedWeights& opened, const LayerProjections& some);
-  void note_what_is_left_out(const LayerProjections& layer);
+  std::string title(OpenedWeights& opened, const LayerProjections& layer);
+  void note_omissions(const LayerProjections& layer);
 
   std::string title_, title_of_pictures_;
   std::vector<HeadCircuits> heads_;
   std::vector<Composition> pairs_;
-  std::vector<std::string> said_;
+  std::vector<std::string> printed_notes_;
 };
 
 void CircuitsCommand::check() const {
@@ -55,11 +55,11 @@ void CircuitsCommand::check() const {
   if (!sort.empty()) circuit_measure_named(sort);
   if (!grid.empty()) circuit_measure_named(grid);
   if (!composition.empty() && (spectrum || !sort.empty() || !grid.empty()))
-    throw UsageError("--composition is of pairs of heads; --spectrum, --sort and --grid are of "
-                     "heads: give one of them");
+    throw UsageError("--composition lists pairs of heads, but --spectrum, --sort and --grid apply "
+                     "to single heads; give one of them");
   if (!composition.empty() && selection.head)
-    throw UsageError("--composition is of every pair of heads: --head chooses nothing");
-  if (beyond_random && composition.empty()) throw UsageError("--above-random is for --composition");
+    throw UsageError("--composition lists every pair of heads: --head has no effect");
+  if (beyond_random && composition.empty()) throw UsageError("--above-random needs --composition");
 }
 
 std::vector<CompositionKind> kinds_named(const std::vector<std::string>& names) {
@@ -72,7 +72,7 @@ std::vector<CompositionKind> kinds_named(const std::vector<std::string>& names) 
   return kinds;
 }
 
-std::string CircuitsCommand::title(OpenedWeights& opened, const LayerProjections& some) {
+std::string CircuitsCommand::title(OpenedWeights& opened, const LayerProjections& layer) {
   std::string text = render::visible(opened.layers().title());
   title_of_pictures_ = title_of(opened.layers());
   const std::vector<std::string>& ids = opened.layers().chosen();
@@ -82,26 +82,25 @@ std::string CircuitsCommand::title(OpenedWeights& opened, const LayerProjections
   else if (!ids[0].empty())
     layers = " layer " + render::visible(ids[0]);
   text += layers, title_of_pictures_ += layers;
-  if (some.is_rotary) title_of_pictures_ += fmt::format(" · offset {}", offset.value_or(0));
+  if (layer.is_rotary) title_of_pictures_ += fmt::format(" · offset {}", offset.value_or(0));
   text += " · QK = W_q W_kᵀ";
-  if (some.is_rotary) text += fmt::format(" at offset {}", offset.value_or(0));
-  return text + ", OV = W_v W_o" + (some.folded ? ", norms' gains folded in" : "") + ", no biases";
+  if (layer.is_rotary) text += fmt::format(" at offset {}", offset.value_or(0));
+  return text + ", OV = W_v W_o" + (layer.folded ? ", norms' gains folded in" : "") + ", no biases";
 }
 
-/// Once for all layers.
-void CircuitsCommand::note_what_is_left_out(const LayerProjections& layer) {
+/// Notes what the measures leave out, once for all layers.
+void CircuitsCommand::note_omissions(const LayerProjections& layer) {
   const auto note = [&](const std::string& text) {
-    if (is_one_of(text, said_)) return;
-    said_.push_back(text);
+    if (is_one_of(text, printed_notes_)) return;
+    printed_notes_.push_back(text);
     report_notes({Note(text)}, common);
   };
   if (layer.has_qk_norm)
-    note("queries and keys are normalised: no matrix QK stands between two tokens, so it has no "
-         "measures");
+    note("queries and keys are normalised, so QK is not a single matrix and has no measures");
   if (layer.normalises_output)
-    note("blocks normalise what attention writes, or the sum after it: these norms are left out");
+    note("blocks normalise the output of attention, or the sum after it; these norms are left out");
   if (layer.has_ov() && layer.width == 0)
-    note("what is read and what is written differ in width: OV has no eigenvalues");
+    note("input and output differ in width, so OV has no eigenvalues");
 }
 
 void CircuitsCommand::compute(OpenedWeights& opened) {
@@ -121,12 +120,12 @@ void CircuitsCommand::compute(OpenedWeights& opened) {
   for (const std::string& id : opened.layers().chosen()) {
     const LoadedLayer loaded = load_layer(opened.layers(), id, common, true);
     const Stopwatch watch(common.compute_s);
-    if (const std::string strange = not_finite_text(loaded.layer); !strange.empty())
-      report_notes({warning(fmt::format("layer {}: {}", id, strange))}, common);
+    if (const std::string problem = not_finite_text(loaded.layer); !problem.empty())
+      report_notes({warning(fmt::format("layer {}: {}", id, problem))}, common);
     const LayerProjections layer = projections_of(loaded.layer, id, offset.value_or(0));
     require_rotary(layer.is_rotary, offset.value_or(0));
     if (title_.empty()) title_ = title(opened, layer);
-    note_what_is_left_out(layer);
+    note_omissions(layer);
     if (!kinds.empty()) {
       layers.push_back(composed(layer, common.threads));
       continue;
@@ -137,11 +136,11 @@ void CircuitsCommand::compute(OpenedWeights& opened) {
   }
   if (kinds.empty()) return;
   if (layers.size() < 2)
-    fail("composition is between heads of different layers, and this is one; choose several with "
-         "--layer");
+    fail("composition needs heads of different layers, but only one layer is chosen; choose "
+         "several with --layer");
   const Stopwatch watch(common.compute_s);
   pairs_ = compositions(layers, kinds, common.threads);
-  if (pairs_.empty()) fail("no head of these layers is composed through {}", composition[0]);
+  if (pairs_.empty()) fail("no head of these layers composes through {}", composition[0]);
 }
 
 void CircuitsCommand::write_numbers(const std::string& asked) const {
@@ -169,13 +168,13 @@ void CircuitsCommand::write() {
                {.none = "no pair", .columns = 0, .colors = {}});
     return;
   }
-  // The last measure that some head has says the most: copying, else what OV keeps.
+  // Without --grid, draw the last measure that a head has, because it is the most useful one.
   const CircuitMeasure* measure = grid.empty() ? nullptr : &circuit_measure_named(grid);
-  for (const CircuitMeasure& one : circuit_measures())
+  for (const CircuitMeasure& candidate : circuit_measures())
     if (grid.empty() && std::ranges::any_of(heads_, [&](const HeadCircuits& head) {
-          return (head.*one.of).has_value();
+          return (head.*candidate.of).has_value();
         }))
-      measure = &one;
+      measure = &candidate;
   if (measure == nullptr) fail("no head has a measure to draw");
   std::vector<render::GridHead> cells;
   for (const HeadCircuits& head : heads_)
@@ -186,7 +185,7 @@ void CircuitsCommand::write() {
 
 int CircuitsCommand::run() {
   check();
-  // What cannot be drawn is said before anything is computed.
+  // Errors about the figure are reported before anything is computed.
   figure.check(picture_or_form(output, !grid.empty()), request, common);
   OpenedWeights opened(request, "circuits", common);
   compute(opened);
@@ -207,8 +206,9 @@ int CircuitsCommand::run() {
   if (pairs_.size() > most) pairs_.resize(most);
   write();
   if (is_table && !top && all > most)
-    print_note(fmt::format("the {} largest of {} pairs; --top shows more, -f csv all", most, all),
-               common);
+    print_note(
+        fmt::format("the {} largest of {} pairs; --top shows more, -f csv shows all", most, all),
+        common);
   return 0;
 }
 
@@ -217,31 +217,34 @@ int CircuitsCommand::run() {
 Run declare_circuits(Cli& cli) {
   const auto circuits = std::make_shared<CircuitsCommand>();
   cli.about(
-      "What each head's weights do by themselves, whatever the text: QK = W_q W_kᵀ decides which "
-      "token attends to which, OV = W_v W_o what is written. Effective ranks and largest singular "
-      "values of both, the share of OV's eigenvalues that is positive, and the same between the "
-      "embedding and the unembedding, which tells heads that copy; or how much of what an earlier "
-      "head writes a later one reads. docs/circuits.md has every formula.");
+      "Analyses each head's weights independently of any text: QK = W_q W_kᵀ determines which "
+      "token attends to which, OV = W_v W_o what is written. Lists effective ranks and largest "
+      "singular values of both, the share of positive eigenvalues of OV, and the same between the "
+      "embedding and the unembedding, which identifies heads that copy; with --composition, how "
+      "much of an earlier head's output a later head reads. docs/circuits.md has every formula.");
   cli.group("Circuits");
   add_offset(cli, circuits->offset);
   cli.list("--composition", "KIND[,KIND]", circuits->composition,
-           "pairs of an earlier and a later head, through the later one's queries (q), keys (k) or "
-           "values (v), each beside what random matrices would have; -o FILE.png draws them")
+           "list pairs of an earlier and a later head that compose through the later one's queries "
+           "(q), keys (k) or values (v), each with the value that random matrices would have; -o "
+           "FILE.png draws them")
       .offers(std::vector<std::string>{"q", "k", "v"});
   cli.flag("--above-random", circuits->beyond_random,
-           "in pictures of --composition: less what random matrices would have");
+           "in pictures of --composition, subtract the value of random matrices");
   cli.flag("--spectrum", circuits->spectrum,
-           "CSV with a line for every singular value of QK and OV and eigenvalue of OV; JSON has "
-           "them always");
+           "print CSV with one line for every singular value of QK and OV and every eigenvalue of "
+           "OV; JSON always has them");
   cli.choice("--sort", names_of_rows<std::string>(circuit_measures()), circuits->sort,
-             "heads by a measure, largest first");
-  cli.value("--top", "N", circuits->top, "the first N lines; of pairs the N largest, default: 20");
+             "sort heads by a measure, largest first");
+  cli.value("--top", "N", circuits->top,
+            "show only the first N rows; for pairs the N largest, default: 20");
   add_grid_option(cli, circuits->grid, names_of_rows<std::string>(circuit_measures()));
   add_selection(cli, circuits->selection,
                 {.batch = false, .head = true, .query = false, .key = false});
   add_figure(cli, circuits->figure, "a table has the numbers");
-  add_output(cli, circuits->output, result_formats({"text", "png", "svg", "pdf"}),
-             "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
+  add_output(
+      cli, circuits->output, result_formats({"text", "png", "svg", "pdf"}),
+      "write to a file; .png, .svg and .pdf are pictures, text is a picture in the terminal");
   add_precision(cli, circuits->precision, [circuits] {
     const std::string form = picture_or_form(circuits->output, !circuits->grid.empty());
     return circuits->is_plain_spectrum() ? std::string("csv") : form;
@@ -251,17 +254,17 @@ Run declare_circuits(Cli& cli) {
   cli.unused({"--above-random"}, [circuits] {
     return !circuits->composition.empty() &&
                    picture_format(circuits->output, !circuits->grid.empty()).empty()
-               ? std::string("is of pictures, -o FILE.png or -f text; the other formats have both "
-                             "numbers")
+               ? std::string("applies to pictures, -o FILE.png or -f text; the other formats have "
+                             "both numbers")
                : "";
   });
   add_common(cli, circuits->common);
-  cli.example("circuits data/induction-model", "every head of a model");
+  cli.example("circuits data/induction-model", "list every head of a model");
   cli.example("circuits data/induction-model --composition k --top 5",
-              "which heads feed an induction head");
-  cli.example("circuits data/bard-gpt2 --grid copying", "layers × heads in the terminal");
+              "find the heads that feed an induction head");
+  cli.example("circuits data/bard-gpt2 --grid copying", "draw layers × heads in the terminal");
   cli.example("circuits data/bard-llama --distance 1 -f csv",
-              "with rotary embedding: between a token and the one before it");
+              "with rotary embedding: between a token and the preceding one");
   return [circuits] { return circuits->run(); };
 }
 

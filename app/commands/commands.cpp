@@ -8,24 +8,24 @@ namespace {
 
 // clang-format off
 constexpr Command every_command[] = {
-  {"info", "what is in the files, which layers were recognised, the settings in force", declare_info},
-  {"stages", "every step of attention: its name, shape and formula", declare_stages},
-  {"names", "every tensor and setting that a layer may have: its name, shape and meaning", declare_names},
-  {"show", "an overview of all steps, or the numbers of some", declare_show, true},
-  {"dump", "write steps to files", declare_dump, true},
-  {"map", "draw the maps of heads: in the terminal, as PNG, SVG or PDF", declare_map, true},
-  {"explain", "one query token, step by step with its numbers", declare_explain},
-  {"stats", "every head in numbers: what it attends to, and what it looks like", declare_stats, true},
-  {"report", "a page to look at heads in a browser", declare_report},
-  {"diff", "compare every step with another implementation's", declare_diff},
+  {"info", "list the contents of files, the detected layers and the settings in effect", declare_info},
+  {"stages", "list every stage of attention with its name, shape and formula", declare_stages},
+  {"names", "list every tensor and setting of a layer with its name, shape and meaning", declare_names},
+  {"show", "print an overview of all stages, or the numbers of some", declare_show, true},
+  {"dump", "write stages to files", declare_dump, true},
+  {"map", "draw attention maps in the terminal or as PNG, SVG or PDF", declare_map, true},
+  {"explain", "explain one query token step by step with numbers", declare_explain},
+  {"stats", "measure every head: what it attends to and which kind it is", declare_stats, true},
+  {"report", "write an HTML page for exploring heads in a browser", declare_report},
+  {"diff", "compare every stage with another implementation", declare_diff},
   {"diagnose", "find the convention that explains a difference", declare_diagnose},
-  {"convert", "write a layer in canonical form in another format", declare_convert},
+  {"convert", "convert a layer or a model to another format", declare_convert},
   {"bench", "time the computation of a layer in memory", declare_bench, true},
-  {"predict", "what a whole model predicts for a text", declare_predict},
-  {"effects", "what each head and feed-forward does to a whole model's prediction", declare_effects},
-  {"circuits", "what each head's weights do by themselves: QK, OV, copying, composition", declare_circuits},
-  {"tokens", "a text's token numbers, pieces and offsets", declare_tokens},
-  {"completion", "print the completion script of a shell", declare_completion},
+  {"predict", "predict the next tokens of a text with a whole model", declare_predict},
+  {"effects", "measure the effect of each head and feed-forward on a model's prediction", declare_effects},
+  {"circuits", "analyse the weights of each head: QK, OV, copying, composition", declare_circuits},
+  {"tokens", "list a text's token numbers, pieces and offsets", declare_tokens},
+  {"completion", "print a shell completion script", declare_completion},
 };
 // clang-format on
 
@@ -37,7 +37,7 @@ std::span<const Command> commands() {
 
 const Command& command_named(std::string_view name) {
   if (const Command* command = find_named(every_command, name)) return *command;
-  throw UsageError(fmt::format("no command is called '{}'{}", name,
+  throw UsageError(fmt::format("unknown command '{}'{}", name,
                                did_you_mean(name, names_of_rows(every_command))));
 }
 

@@ -12,7 +12,7 @@ struct Command {
   std::string_view summary; ///< one line, for the list of commands
   /// Declares the options into `cli`, bound to variables that the returned function owns and reads.
   Run (*declare)(Cli& cli);
-  /// Its work is shared out over the ranks that mpirun starts; others are done by the first alone.
+  /// Whether the ranks that mpirun starts divide the work; otherwise the first one does all of it.
   bool together = false;
 };
 
@@ -25,9 +25,9 @@ const Command& command_named(std::string_view name);
 struct Declared {
   const Command* command;
   Cli cli;
-  Run run; ///< owns what the declarations are bound to
+  Run run; ///< owns the variables of the declarations
 };
-/// All of them, in the same order: what help, man pages and completions are made from.
+/// All commands in order, from which help, man pages and completions are made.
 std::vector<Declared> declared_commands();
 
 Run declare_info(Cli& cli);

@@ -1,4 +1,4 @@
-// convert: a layer in canonical form, in another format.
+// convert: writes a layer in canonical form, or a whole model, in another format.
 
 #include "commands/commands.hpp"
 #include "dump_text.hpp"
@@ -43,7 +43,7 @@ private:
   void note_copied_as_is(const io::Contents& contents) const;
 };
 
-/// The sources with one layer, or with all of several; nothing where they cannot be opened.
+/// The sources with one layer, or with all of several; nothing if they cannot be opened.
 std::optional<Sources> opened_with_layers(RunRequest request) {
   const auto opened = [&]() -> std::optional<Sources> {
     try {
@@ -52,18 +52,18 @@ std::optional<Sources> opened_with_layers(RunRequest request) {
       return std::nullopt;
     }
   };
-  if (auto one = opened()) return one;
+  if (auto sources = opened()) return sources;
   request.layer = "all", request.same_x = true;
   return opened();
 }
 
-/// Whether a file holds a model, or tensors that are no layer's, and is no layer's own file: of one
-/// layer a checkpoint folder and what NumPy and safetensors hold are.
+/// Whether a file holds a model or tensors of no layer, as opposed to a layer's own file. A
+/// checkpoint folder, a NumPy or a safetensors file with one layer counts as the layer's own.
 bool holds_model(const io::Contents& contents, const RunRequest& request) {
   constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx"};
   if (is_one_of(contents.format, formats)) return true;
   const std::optional<Sources> sources = opened_with_layers(request);
-  if (!sources) return false; // what is wrong is told where its layer is read
+  if (!sources) return false; // the error is reported when the layer is read
   if (sources->layers().size() > 1) return true;
   if (!sources->found().empty()) return contents.format == "pickle";
   return std::ranges::none_of(contents.tensors, [](const io::Entry& entry) {
@@ -71,25 +71,24 @@ bool holds_model(const io::Contents& contents, const RunRequest& request) {
   });
 }
 
-/// What a converted model holds: all tensors, of an ONNX graph without those that its layers' parts
-/// hold whole.
+/// The tensors to convert: all, except those of an ONNX graph that the parts of its layers contain.
 std::vector<const io::Entry*> converted_tensors(const io::Contents& contents) {
-  std::map<std::string_view, std::size_t> again; // numbers of the tensors made of one before them
+  std::map<std::string_view, std::size_t> part_numbers; // of later tensors made from the same one
   std::set<std::string_view> seen;
   for (const io::Entry& entry : contents.tensors)
     if (contents.format == "onnx" && !seen.insert(entry.name_in_file()).second)
-      again[entry.name_in_file()] += count_of(entry.shape);
+      part_numbers[entry.name_in_file()] += count_of(entry.shape);
   std::vector<const io::Entry*> all;
   for (const io::Entry& entry : contents.tensors) {
-    const auto parts = again.find(entry.name_in_file());
+    const auto parts = part_numbers.find(entry.name_in_file());
     const bool first = seen.erase(entry.name_in_file()) > 0;
-    if (first && parts != again.end() && parts->second >= count_of(entry.shape)) continue;
+    if (first && parts != part_numbers.end() && parts->second >= count_of(entry.shape)) continue;
     all.push_back(&entry);
   }
   return all;
 }
 
-/// Where the sources are parts of a dump: makes them one file, and says so.
+/// Joins the sources into one file if they are parts of a dump. Returns whether they are.
 bool Convert::join() {
   const auto opened = [](const std::string& text) { return io::open(io::parse_source(text).path); };
   const auto of_part = [&](const std::string& text) {
@@ -100,39 +99,39 @@ bool Convert::join() {
   std::vector<io::Contents> files;
   for (const std::string& text : request.sources) {
     if (text == "-" || !io::parse_source(text).name.empty())
-      throw UsageError(fmt::format("'{}' beside parts of a dump: these are joined alone", text));
+      throw UsageError(
+          fmt::format("'{}' is not a part of a dump; parts are only joined with each other", text));
     files.push_back(opened(text));
   }
   if (mentions(output.path, "{layer}"))
-    throw UsageError("parts of a dump are joined into one file: --output without {layer}");
+    throw UsageError("parts of a dump are joined into one file: give --output without {layer}");
   if (!request.layer.empty() || !request.settings.empty() || !request.prefix.empty() ||
       !request.naming.empty() || !request.config.empty() || !request.tokens.empty() ||
       !request.key_tokens.empty() || request.dtype || request.has_text())
-    throw UsageError("parts of a dump are joined as they are: options of a layer change nothing; "
+    throw UsageError("parts of a dump are joined unchanged: options of a layer have no effect; "
                      "give them to `dump`");
   if (!dtype.empty())
-    throw UsageError("parts of a dump are joined as they are: give --dump-dtype to `dump`");
+    throw UsageError("parts of a dump are joined unchanged: give --dump-dtype to `dump`");
   flush();
   const Stopwatch watch(common.write_s);
   io::join_shards(files, output.path, output.format);
   return true;
 }
 
-/// What is said of layers, where all tensors are copied as they are.
+/// Warns about options of layers that have no effect when all tensors are copied.
 void Convert::note_copied_as_is(const io::Contents& contents) const {
   const bool idle_order = request.gguf_order && contents.format != "gguf";
   for (const auto& [given, option] : {std::pair(!request.config.empty(), "--config"),
                                       {request.same_x, "--same-x"},
                                       {idle_order, "--gguf-order"}})
     if (given)
-      report_notes({warning(fmt::format("{} changes nothing: all tensors of {} are written as they "
-                                        "are",
+      report_notes({warning(fmt::format("{} has no effect: all tensors of {} are written unchanged",
                                         option, io::shown(contents.name)))},
                    common);
 }
 
-/// Where one model and none of its layers is named: writes all its tensors under their own names,
-/// one after the other, and says so.
+/// Copies all tensors of a model under their own names if no layer is chosen. Returns whether it
+/// did.
 bool Convert::copy() {
   const bool plain = request.sources.size() == 1 && request.layer.empty() &&
                      request.prefix.empty() && request.naming.empty() && request.settings.empty() &&
@@ -142,7 +141,7 @@ bool Convert::copy() {
   const io::Contents contents =
       io::open(io::parse_source(request.sources[0]).path, {false, request.gguf_order});
   if (!holds_model(contents, request)) return false;
-  if (contents.tensors.empty()) fail("{}: no tensor in it", io::shown(contents.name));
+  if (contents.tensors.empty()) fail("{}: contains no tensor", io::shown(contents.name));
   note_copied_as_is(contents);
   io::Output out;
   out.scalars = contents.scalars, out.labels = contents.labels;
@@ -163,7 +162,7 @@ bool Convert::copy() {
   return true;
 }
 
-/// The settings that are not the defaults, and the number of heads, which has none.
+/// Adds the settings that differ from the defaults, and the number of heads, which has no default.
 void Convert::add_settings(const Layer& layer, io::Output& out) {
   const Settings defaults;
   std::vector<std::pair<std::string, std::string>> scalars;
@@ -178,22 +177,22 @@ void Convert::add_settings(const Layer& layer, io::Output& out) {
   if (out.scalars.empty())
     out.scalars = std::move(scalars);
   else if (out.scalars != scalars)
-    fail("the layers differ in their settings, which one file cannot hold; put {{layer}} into the "
+    fail("the layers differ in their settings, which one file cannot hold; use {{layer}} in the "
          "path of --output");
 }
 
 void Convert::add_labels(const Layer& layer, io::Output& out) const {
-  if (!out.labels.empty()) return; // of the layer before
+  if (!out.labels.empty()) return; // those of the preceding layer
   if (!layer.item_tokens.empty() || !layer.item_key_tokens.empty()) {
-    print_note("the labels of each batch item are not written: give --tokens with the layer",
-               common, Severity::warning);
+    print_note("labels of batch items are not written: give --tokens with the layer", common,
+               Severity::warning);
     return;
   }
   if (!layer.tokens.empty()) out.labels.emplace_back("tokens", layer.tokens);
   if (layer.key_tokens.empty() || layer.key_tokens == layer.tokens) return;
-  // Labels of keys that are not the file's own ("[past 0]") are made again when it is read.
+  // Labels of other keys ("[past 0]") are made when the file is read.
   const auto first = layer.key_tokens.begin() + static_cast<std::ptrdiff_t>(layer.dims.past);
-  // A layer without an input has as many as there are labels.
+  // A layer without an input has as many keys as labels.
   const auto last =
       layer.dims.S > 0 ? first + static_cast<std::ptrdiff_t>(layer.dims.S) : layer.key_tokens.end();
   const std::vector<std::string> current(first, last);
@@ -251,34 +250,31 @@ void Convert::convert(OpenedModel& model, const std::vector<std::string>& ids,
 Run declare_convert(Cli& cli) {
   const auto convert = std::make_shared<Convert>();
   cli.about(
-      "Writes one file that holds a layer under the canonical names: its tensors, the "
-      "settings that are not the "
-      "defaults, its labels. Numbers keep the type that they have in the files. Several "
-      "layers become "
-      "layers.N.W_q and so on. Files that `dump --part I/N` wrote are joined into one, in "
-      "any order and format. Of a model (a checkpoint folder of several layers, PyTorch's, GGUF) "
-      "without --layer all tensors are written, under the names that they have.");
+      "Writes a layer to one file under canonical names: its tensors, the settings that differ "
+      "from the defaults, and its labels. Numbers keep their types. Several layers get names such "
+      "as layers.N.W_q. Files written by `dump --part I/N` are joined into one, in any order and "
+      "format. For a model (a checkpoint folder with several layers, a PyTorch or GGUF file) "
+      "without --layer, all tensors are written under their own names.");
   convert->output.allows_any_extension = true;
   add_output(cli, convert->output, {"npz", "npy", "safetensors", "json"},
-             "where to: .npz, .safetensors, .json, or a folder of .npy; {layer} in PATH writes one "
-             "file each",
+             "the output: .npz, .safetensors, .json, or a folder of .npy files; {layer} in PATH "
+             "writes one file for each layer",
              std::span(all_placeholders).first(1));
   cli.choice("--dump-dtype", {"f64", "f32", "f16", "bf16"}, convert->dtype,
-             "round the numbers to this type; default: as in the files");
+             "round the numbers to this type; default: the type in the files");
   add_layer(cli, convert->request);
   cli.unused({"--dtype"}, [convert] {
-    return convert->request.has_text()
-               ? ""
-               : std::string("changes nothing where nothing is computed; --dump-dtype rounds what "
-                             "is written");
+    return convert->request.has_text() ? ""
+                                       : std::string("has no effect without a computation; "
+                                                     "--dump-dtype rounds the written numbers");
   });
   add_common(cli, convert->common, false);
   cli.example("convert data/induction --layer 1 X=data/induction/hidden.npz:layers.1 -o layer.npz",
-              "a layer of a checkpoint with its input, in one file");
+              "write a layer of a checkpoint and its input to one file");
   cli.example("convert data/bard-gpt2 --dump-dtype f16 -o bard.safetensors",
-              "a whole model, every tensor under its own name");
+              "convert a whole model, every tensor under its own name");
   cli.example("convert data/quickstart.json -o quickstart.safetensors",
-              "a layer in another format");
+              "convert a layer to another format");
   return [convert] { return convert->run(); };
 }
 

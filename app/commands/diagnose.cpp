@@ -1,23 +1,25 @@
-// diagnose: which change of convention turns the difference from a reference into agreement.
+// diagnose: finds the change of convention under which a layer agrees with a reference.
 
 #include "against.hpp"
 #include "commands/commands.hpp"
 #include "console.hpp"
 #include "describe.hpp"
-#include "other_order.hpp"
+#include "options.hpp"
 #include "output.hpp"
-#include "proof.hpp"
+#include "progress.hpp"
 #include "retype.hpp"
-#include "work_count.hpp"
 #include <mha/compare/readings.hpp>
+#include <mha/compare/verdict.hpp>
 #include <mha/diagnose/diagnose.hpp>
 #include <mha/diagnose/model_diagnosis.hpp>
 #include <mha/lint/lint.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/diagnose.hpp>
 #include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha::app {
 
@@ -38,8 +40,8 @@ private:
   std::string next_step(const std::string& layer, const Diagnosis& diagnosis) const;
 };
 
-/// A tensor that is to be read otherwise is of a file; one that was not read as it lies there
-/// cannot be.
+/// Adds the files of tensors whose reading changes. A tensor that was not read directly from a file
+/// cannot be reproduced by an option.
 void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
   for (Change& change : diagnosis.changes) {
     TensorEdit* const edit = change.reproduction.tensor();
@@ -53,27 +55,86 @@ void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
   }
 }
 
-/// The command that shows the agreement, where options make all the changes.
+/// Adds the options that reproduce a change to the request; settings replace its own.
+void type_reproduction(RunRequest& request, const Edits& edits) {
+  for (const SettingEdit& setting : edits.of<SettingEdit>()) {
+    std::erase_if(request.settings, [&](const auto& one) { return one.first == setting.name; });
+    request.settings.emplace_back(setting.name, setting.shown);
+  }
+  for (const TensorEdit& tensor : edits.of<TensorEdit>())
+    request.sources.push_back(console_text(text_of(tensor)));
+}
+
+/// Rounds up to one significant digit.
+double rounded_up(double value) {
+  const double unit = std::pow(10, std::floor(std::log10(value)));
+  return std::ceil(value / unit) * unit;
+}
+
+std::string proof_of(const RunRequest& request, const std::string& layer,
+                     const Diagnosis& diagnosis, const std::vector<std::string>& against,
+                     const Common& common) {
+  if (!diagnosis.explained || diagnosis.equal) return "";
+  RunRequest typed = request;
+  for (const Change& change : diagnosis.changes) {
+    if (change.reproduction.empty()) return "";
+    type_reproduction(typed, change.reproduction);
+  }
+  std::string words = "mha-inspect diff " + retyped(typed, layer);
+  Common quietly = common;
+  quietly.quiet = true, quietly.strict = quietly.progress = false;
+  try {
+    typed.results_given = typed.shows_ends = true;
+    OpenedModel model(typed);
+    const LoadedLayer loaded = load_layer(model, layer, quietly);
+    CommonEffort effort(quietly);
+    const Reference reference = load_readings(loaded, ReferenceFiles(against), effort).front();
+    Tolerances tolerances;
+    for (const bool again : {false, true}) {
+      Diff found = diff(loaded.layer, reference, tolerances, common.threads);
+      mark_same_tensors(loaded, found);
+      const Outcome outcome = outcome_of(loaded.layer, reference, found, {});
+      if (outcome.compared.empty() || reference.has_misshapen()) return "";
+      if (found.equal())
+        return words +
+               (outcome.verdict == Verdict::equal
+                    ? std::string()
+                    : fmt::format(" --stage {}", joined_names(outcome.compared, ","))) +
+               (again ? fmt::format(" --atol {:.0e}", *tolerances.absolute) : std::string()) +
+               retyped_against(against);
+      double largest = 0;
+      for (const StageDiff& one : found.stages)
+        if (one.difference.mismatched > 0) largest = std::max(largest, one.difference.max_abs);
+      if (again || !(largest > 0) || !std::isfinite(largest)) return "";
+      tolerances.absolute = rounded_up(largest);
+    }
+  } catch (const Error&) { // these sources do not allow the options
+  }
+  return "";
+}
+
+/// The command that shows the agreement, if options reproduce all changes.
 std::string DiagnoseCommand::next_step(const std::string& layer, const Diagnosis& diagnosis) const {
   const std::string words = proof_of(request, layer, diagnosis, against, common);
   return words.empty() ? "" : "\nSee it: " + words + "\n";
 }
 
-/// Of a whole model: every layer, the embedding and the end.
+/// Diagnoses a whole model: every layer, the embedding and the end.
 int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text_style) {
   const WorkCount work;
   const double before = common.read_s + common.compute_s;
-  double took = 0;
+  double wall = 0;
   DiagnosisCalls calls;
   calls.load = [&](const std::string& id) { return load_layer(model, id, common); };
   calls.read = [&](const Reference& reference) { report_reading(reference, common, false, false); };
   calls.note = [&](const std::string& text) { print_note(text, common); };
   const ModelDiagnosis found = [&] {
-    const Stopwatch watch(took);
+    const Stopwatch watch(wall);
     CommonEffort effort(common);
     return diagnose_model(model, ReferenceFiles(against), calls, effort);
   }();
-  common.compute_s += took - (common.read_s + common.compute_s - before); // loading is counted
+  common.compute_s +=
+      wall - (common.read_s + common.compute_s - before); // loading is already included
   std::vector<render::LayerDiagnosis> places;
   bool explained = found.not_judged.empty() && !found.coverage.lacks_steps();
   for (const PlaceDiagnosis& place : found.places) {
@@ -92,7 +153,7 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text
   return explained ? 0 : 1;
 }
 
-/// Whether the reference shows that heads and tokens of q, k and v lie in the other order.
+/// Whether the reference shows that q, k and v have heads and tokens in the other order.
 bool DiagnoseCommand::reads_other_order(OpenedModel& model, const LoadedLayer& loaded,
                                         const ReferenceFiles& files) {
   if (loaded.other_order.empty()) return false;
@@ -102,7 +163,7 @@ bool DiagnoseCommand::reads_other_order(OpenedModel& model, const LoadedLayer& l
     CommonEffort effort(common);
     reference = load_readings(loaded, files, effort).front();
     found = diff(loaded.layer, *reference, {}, common.threads);
-  } catch (const Error&) { // told where nothing else fits
+  } catch (const Error&) { // reported if the other order does not fit either
   }
   return takes_other_order(model, request, loaded, found ? &*found : nullptr, files, common);
 }
@@ -120,7 +181,7 @@ int DiagnoseCommand::run() {
   std::vector<render::LayerDiagnosis> found;
   TextFile file(output.path);
   const render::Sink sink = file.sink();
-  for (const std::string& id : std::vector(model.chosen())) { // it may be reopened
+  for (const std::string& id : std::vector(model.chosen())) { // the model may be reopened
     const ReferenceFiles files(against);
     LoadedLayer loaded = load_layer(model, id, common);
     if (reads_other_order(model, loaded, files)) loaded = load_layer(model, id, common);
@@ -158,14 +219,13 @@ int DiagnoseCommand::run() {
 Run declare_diagnose(Cli& cli) {
   const auto diagnose = std::make_shared<DiagnoseCommand>();
   cli.about(
-      "Finds the convention that another implementation has otherwise: the smallest change of this "
-      "layer under which it gives the reference's numbers (a transposed weight, keys and values "
-      "exchanged, the scale, the rotary style, the mask's polarity …; docs/diagnose.md lists "
-      "them). "
-      "The reference may hold several stages, which are settled one after the other, or the output "
-      "alone. Two changes are tried together where no single one explains a stage. Says the option "
-      "that reproduces the reference's numbers here, where there is one, and what to change there. "
-      "Exit code 0: explained, or equal; 1: not explained; 2: trouble.");
+      "Finds the convention in which another implementation differs: the smallest change of this "
+      "layer that gives the reference's numbers (a transposed weight, exchanged keys and values, "
+      "the scale, the rotary style, the polarity of the mask …; docs/diagnose.md lists them). The "
+      "reference may contain several stages, which are explained one after the other, or only the "
+      "output. If no single change explains a stage, pairs of changes are tried. Prints the option "
+      "that reproduces the reference's numbers, if there is one, and what to change in the other "
+      "implementation. Exit code 0: explained or equal; 1: not explained; 2: error.");
   cli.group("The reference");
   add_against(cli, diagnose->against);
   add_output(cli, diagnose->output, {"table", "json"}, "write to a file");
@@ -174,10 +234,10 @@ Run declare_diagnose(Cli& cli) {
   cli.example(
       "diagnose data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --scale d_model "
       "--quiet --against data/induction/expected/layer1.npz",
-      "every stage that another implementation saved");
+      "diagnose from all stages that another implementation saved");
   cli.example("diagnose data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --rope half "
               "--quiet --against output=data/induction/expected/layer1.npz:output --format json",
-              "its output alone, for another program");
+              "diagnose from the output alone; output for another program");
   return [diagnose] { return diagnose->run(); };
 }
 

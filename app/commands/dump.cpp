@@ -1,4 +1,4 @@
-// dump: stages to files, streamed while they are computed.
+// dump: writes stages to files while they are computed.
 
 #include "commands/commands.hpp"
 #include "dump_text.hpp"
@@ -87,26 +87,27 @@ void DumpCommand::check_options() const {
         "dump needs --output: a folder, FILE.npz, FILE.safetensors, FILE.json, FILE.npy, or - for "
         "standard output");
   if (resume && !mentions(output.path, "{layer}"))
-    throw UsageError(fmt::format("--resume goes on where a layer's file is missing, so --output "
-                                 "needs {{layer}}: 'layer{{layer}}.npz', not '{}'",
+    throw UsageError(fmt::format("--resume computes the layers whose files are missing, so "
+                                 "--output needs {{layer}}: 'layer{{layer}}.npz', not '{}'",
                                  output.path));
   if (part && world().count() > 1)
-    throw UsageError("--part is for runs without mpirun, whose ranks are parts already");
+    throw UsageError("--part cannot be used with mpirun, whose ranks already divide the work");
   if (!part && mpirun_without_mpi())
-    throw UsageError("mpirun started several processes of a program that is built without MPI "
-                     "(-DMHA_WITH_MPI=ON): each would do all the work; give each its --part I/N");
+    throw UsageError(
+        "mpirun started several processes, but the program is built without MPI "
+        "(-DMHA_WITH_MPI=ON), so each would do all the work; give each one --part I/N");
   for (const char* placeholder : {"{layer}", "{batch}", "{head}"})
     if (part && mentions(output.path, placeholder))
-      throw UsageError(fmt::format("--part writes one file, which `convert` joins with the others: "
-                                   "--output without {}",
-                                   placeholder));
+      throw UsageError(fmt::format(
+          "--part writes one file, which `convert` joins with the others: give --output without {}",
+          placeholder));
 }
 
 int DumpCommand::run() {
   check_options();
   if (output.path == "-" && output.format.empty()) output.format = "npy";
   if (output.path == "-" && output_is_terminal() && output.format != "json")
-    fail("bytes of {} do not belong on a terminal; pipe them on, or give --output a file",
+    fail("{} is not written to a terminal; pipe it into a program, or give --output a file",
          output.format);
   request.stages = stages, request.shows_ends = true;
   OpenedModel model = open_model(request, common);
@@ -139,7 +140,7 @@ void DumpCommand::refuse_unrequested_large_dump(const OpenedModel& model) const 
   if (bytes <= 1e9) return;
   // The id "" is that of the embedding and the logits, which are no layer.
   const auto layers = ids_.size() - static_cast<std::size_t>(std::ranges::count(ids_, ""));
-  throw UsageError(fmt::format("{}every stage of {} is {:.1f} GB: name some with --stage, choose "
+  throw UsageError(fmt::format("{}all stages of {} are {:.1f} GB: choose some with --stage, select "
                                "with --head, --query, --key or --batch, or give --all-stages",
                                part ? "this part of " : "",
                                ids_.size() == 1 ? "the layer" : counted(layers, "layers"),
@@ -148,8 +149,8 @@ void DumpCommand::refuse_unrequested_large_dump(const OpenedModel& model) const 
 
 void DumpCommand::dump(OpenedModel& model, const std::vector<std::string>& ids,
                        bool several_layers) {
-  // Every size is known before the first byte: layers that share a file are read twice, never held
-  // together.
+  // All sizes must be known before the first byte is written: layers that share a file are read
+  // twice instead of being held together.
   Files files;
   file_index_.clear();
   std::optional<LoadedLayer> only;
@@ -225,7 +226,7 @@ void DumpCommand::add_layer_to_files(const LoadedLayer& loaded, bool several_lay
     const StageSet set(wanted);
     std::optional<Plan> mine; // whose elements a part file holds; ranks share one file
     if (part) mine = plan_of_this_process(loaded, set);
-    // One stage of several layers as .npy: stacked on an axis in front.
+    // One stage of several layers as .npy: stacked along a leading axis.
     const bool stacked = several_layers && wanted.size() == 1 && !part &&
                          (planned.path.ends_with(".npy") || output.format == "npy");
     for (Stage stage : wanted) {
@@ -251,12 +252,13 @@ void DumpCommand::add_layer_to_files(const LoadedLayer& loaded, bool several_lay
   }
 }
 
-/// What the file says of the text, beside the stages: numbers that the first part writes, and
-/// labels. A lone .npy has no room for them.
+/// Adds the text to the file: integers, which the first part writes, and labels. A single .npy
+/// cannot hold them.
 void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned,
                            File& file) const {
-  const bool one = output.format.empty() ? planned.path.ends_with(".npy") : output.format == "npy";
-  if (!file.text_items.empty() || one) return;
+  const bool is_npy =
+      output.format.empty() ? planned.path.ends_with(".npy") : output.format == "npy";
+  if (!file.text_items.empty() || is_npy) return;
   for (NumbersOfText& numbers : numbers_of_text(loaded.layer, texts_, planned.selection)) {
     const Shape& shape = numbers.item.shape;
     if (part)
@@ -268,7 +270,7 @@ void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned
   add_labels_of_text(loaded.layer, texts_, planned.selection, file.output);
 }
 
-/// Gives a layer its place in the one item of a file: as many as are dumped, on an axis in front.
+/// Stacks a layer with the others in the only item of a file, along a leading axis.
 void DumpCommand::stack(const LoadedLayer& loaded, Stage stage, const Shape& shape,
                         std::string name, File& file) const {
   LayerInFile& in_file = file.layers.back();
@@ -279,18 +281,18 @@ void DumpCommand::stack(const LoadedLayer& loaded, Stage stage, const Shape& sha
   if (file.output.items.empty())
     file.output.items.push_back({std::move(name), stored(loaded.layer, stage), all});
   else if (file.output.items[0].shape != all)
-    fail("{} of layer {} is {}, of others {}: only equal ones are stacked; dump them as .npz", name,
-         loaded.id, to_string(shape), to_string(file.output.items[0].shape));
+    fail("{} of layer {} is {}, of other layers {}: only equal shapes are stacked; dump them as "
+         ".npz",
+         name, loaded.id, to_string(shape), to_string(file.output.items[0].shape));
 }
 
 void DumpCommand::create(Files& files) const {
   flush();
   for (auto& [path, file] : files) {
     if (path == "-" && output.format == "npy" && file.output.items.size() > 1)
-      throw UsageError(fmt::format(
-          "standard output takes one stage as .npy, these are {}; name one with --stage, or "
-          "give --format npz, safetensors or json",
-          file.output.items.size()));
+      throw UsageError(fmt::format("standard output takes one stage as .npy, not {}; name one with "
+                                   "--stage, or give --format npz, safetensors or json",
+                                   file.output.items.size()));
     if (part)
       file.writer = io::create_shard(path, output.format, file.output, file.element_ranges,
                                      {run_fingerprint_.text(), part->index, part->count});
@@ -334,7 +336,7 @@ void DumpCommand::compute_into(LoadedLayer loaded, const ComputeLayer& by, Files
     problem =
         not_finite_results(checked, written, [&](Stage stage) { return summaries->of(stage); });
   report_overflow(problem, common);
-  for (const auto& one : dumps) report_rounding_overflow(*one);
+  for (const auto& dump : dumps) report_rounding_overflow(*dump);
 }
 
 /// Reports numbers that became infinite when they were rounded to --dump-dtype; with --strict this
@@ -342,7 +344,7 @@ void DumpCommand::compute_into(LoadedLayer loaded, const ComputeLayer& by, Files
 void DumpCommand::report_rounding_overflow(const Dump& written) const {
   for (const auto& [stage, count] : written.overflowed()) {
     const std::string note = fmt::format(
-        "{}: {} {} beyond {} and became infinite; bf16 and f32 hold larger ones", name_of(stage),
+        "{}: {} {} beyond {} and became infinite; bf16 and f32 have a larger range", name_of(stage),
         counted(count, "numbers"), count == 1 ? "is" : "are", name_of(dtype_named(dtype)));
     if (common.strict) fail("--dump-dtype {}: {} (an error by --strict)", dtype, note);
     print_note(note, common);
@@ -353,42 +355,40 @@ void DumpCommand::report_rounding_overflow(const Dump& written) const {
 
 Run declare_dump(Cli& cli) {
   const auto dump = std::make_shared<DumpCommand>();
-  cli.about("Writes stages to files while they are computed, so that memory does not grow with the "
-            "maps. Without "
-            "--stage: every stage that the layer has. The extension of PATH decides the format; a "
-            "path without one "
-            "is a folder of .npy files. Several layers in one file are named layers.N.STAGE.");
+  cli.about("Writes stages to files while they are computed, so memory use does not grow with the "
+            "maps. Without --stage, write every stage of the layer is written. The extension of "
+            "PATH determines the format; a path without one is a folder of .npy files. Several "
+            "layers in one file are named layers.N.STAGE.");
   add_stages(cli, dump->stages);
   add_selection(cli, dump->selection);
   dump->output.allows_any_extension = true;
   add_output(cli, dump->output, {"npz", "npy", "safetensors", "json"},
-             "where to: a folder, .npz, .safetensors, .json, .npy, or - for standard output; "
-             "{layer}, {batch} and "
-             "{head} in PATH write one file each",
+             "the output: a folder, .npz, .safetensors, .json, .npy, or - for standard output; "
+             "{layer}, {batch} and {head} in PATH write one file for each",
              all_placeholders);
   cli.choice("--dump-dtype", {"f64", "f32", "f16", "bf16"}, dump->dtype,
-             "round the numbers to this type; default: as computed");
-  cli.flag("--all-stages", dump->all_stages, "every stage, even where that is more than 1 GB");
+             "round the numbers to this type; default: the computed type");
+  cli.flag("--all-stages", dump->all_stages, "write every stage, even if that is more than 1 GB");
   cli.group("Long runs");
-  cli.flag("--resume", dump->resume,
-           "with {layer} in PATH: layers whose files are there and whole are left as they are");
+  cli.flag("--resume", dump->resume, "with {layer} in PATH: skip layers whose files are complete");
   add_part(cli, dump->part);
   add_layer(cli, dump->request);
   add_common(cli, dump->common);
   cli.example("dump data/quickstart.json -o stages.npz", "every stage");
   cli.example("dump data/quickstart.json -s q,k,weights -o stages.safetensors --dump-dtype f16",
-              "some, in half precision");
-  cli.example("dump data/quickstart.json -s weights -o 'head{head}.npy'", "one file per head");
+              "write some stages in half precision");
+  cli.example("dump data/quickstart.json -s weights -o 'head{head}.npy'",
+              "write one file for each head");
   cli.example(
       "dump data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' -o stages.npz",
-      "every layer of a checkpoint, as layers.N.STAGE");
+      "write every layer of a checkpoint, as layers.N.STAGE");
   cli.example("dump data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "-o 'layer{layer}.npz' --resume",
-              "a file a layer; started again, it goes on with those that are missing");
+              "write one file for each layer; run again, it continues with the missing ones");
   cli.example("dump data/quickstart.json --part 1/2 -o part1.npz",
-              "the first half of the work; `convert part1.npz part2.npz -o all.npz` joins");
+              "do the first half of the work; `convert part1.npz part2.npz -o all.npz` joins both");
   cli.example("dump data/quickstart.json -s output -o - > output.npy",
-              "one stage on standard output");
+              "write one stage to standard output");
   return [dump] { return dump->run(); };
 }
 

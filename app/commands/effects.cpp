@@ -1,12 +1,12 @@
-// effects: what each head and feed-forward does to a model's prediction.
+// effects: measures how each head and feed-forward affects a model's prediction.
 
-#include "allocation.hpp"
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "effects_texts.hpp"
+#include "figures.hpp"
 #include "followed_tokens.hpp"
-#include "grid.hpp"
 #include "predicted_places.hpp"
+#include "process.hpp"
 #include "sweep.hpp"
 #include "text_groups.hpp"
 #include <mha/naming/stage_names.hpp>
@@ -33,13 +33,13 @@ struct EffectsCommand {
   bool centre = false, per_position = false, spread = false, resume = false;
   SweepOptions sweep;
   FigureOptions figure;
-  std::shared_ptr<const std::string> choices; ///< the options that decide the numbers
+  std::shared_ptr<const std::string> choices; ///< the given options that choose results
   Common common;
 
   int run();
 
 private:
-  /// Throws UsageError where options contradict each other.
+  /// Throws UsageError for options that contradict each other.
   void check() const;
   EffectsRequest request_for(const Texts& text) const;
   void draw(const std::vector<Effect>& found, const std::string& picture,
@@ -47,7 +47,7 @@ private:
   void write(const TextEffects& texts, const std::string& form);
 };
 
-/// The places of "layers.1.head_out[0,3] + layers.0.mlp_out", which are taken out together.
+/// The places of "layers.1.head_out[0,3] + layers.0.mlp_out", which are ablated together.
 std::vector<StageEdit> parse_ablation_set(const std::string& text, const std::string& ablate) {
   std::vector<StageEdit> places;
   std::size_t from = 0, depth = 0;
@@ -57,7 +57,7 @@ std::vector<StageEdit> parse_ablation_set(const std::string& text, const std::st
     if (i < text.size() && (text[i] != '+' || depth > 0)) continue;
     std::string place = text.substr(from, i - from);
     place.erase(0, place.find_first_not_of(' '));
-    if (place.empty()) fail("--together '{}': a place is empty: PLACE + PLACE expected", text);
+    if (place.empty()) fail("--together '{}': a place is empty; PLACE + PLACE expected", text);
     places.push_back(StageEdit::of(parse_place(place, place, stage_of_place_named), PatchOp::set,
                                    ablate == "resample" ? EditValue::of_run("from the next text")
                                    : ablate == "mean"   ? EditValue::of_mean()
@@ -67,7 +67,7 @@ std::vector<StageEdit> parse_ablation_set(const std::string& text, const std::st
   return places;
 }
 
-/// Draws the measure that --grid names, or the first one that some head has a value of.
+/// Draws the measure of --grid, or the first one that a head has.
 void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& picture,
                           const std::string& title) const {
   for (const EffectColumn& measure : effect_columns) {
@@ -80,7 +80,7 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
       has_values = has_values || (effect.*measure.number).has_value();
     }
     if (!has_values && grid.empty()) continue;
-    if (!has_values) fail("--grid {}: no head has it here", grid);
+    if (!has_values) fail("--grid {}: no head has this measure here", grid);
     write_grid({output.path, picture, figure, common.color}, title,
                {render::grid_of(std::string(measure.name), cells)});
     return;
@@ -88,11 +88,11 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
   fail("no head has an effect to draw");
 }
 
-/// Throws Error where --grid is no measure of an effect.
+/// Throws Error if --grid is not a measure of effects.
 void require_effect_measure(const std::string& grid) {
   const std::vector<std::string_view> names = names_of_rows(effect_columns);
   if (!grid.empty() && !is_one_of(grid, names))
-    throw UsageError(fmt::format("--grid: '{}' is no effect{}; there are {}", grid,
+    throw UsageError(fmt::format("--grid: '{}' is not an effect{}; expected one of {}", grid,
                                  did_you_mean(grid, names), fmt::join(names, ", ")));
 }
 
@@ -101,29 +101,27 @@ void EffectsCommand::check() const {
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   if (sweep.asked() && (ablate != "zero" || !set.empty() || centre || per_position || top))
     throw UsageError(
-        "--ablate, --together, --centre, --per-position and --top are of effects: they "
-        "change nothing of a sweep");
+        "--ablate, --together, --centre, --per-position and --top have no effect on a sweep");
   const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked() && !grid.empty())
-    throw UsageError("--grid is of effects; a sweep is a picture with -f text, .png, .svg or .pdf");
+    throw UsageError(
+        "--grid does not apply to a sweep, which is drawn with -f text, .png, .svg or .pdf");
   if (!picture.empty() && (per_position || top))
-    throw UsageError("a picture has every head: --top and --per-position are for tables");
+    throw UsageError("a picture shows every head: --top and --per-position apply to tables");
   if (spread && (per_position || !picture.empty() || top))
-    throw UsageError("--spread is of means, in a table of every part");
+    throw UsageError("--spread applies to a table with the means of every part");
   if (sweep.asked() && spread)
-    throw UsageError("--spread: a sweep of several pairs has it beside its mean");
+    throw UsageError("--spread: a sweep of several pairs always shows it beside the mean");
   if (sweep.asked() && resume)
-    throw UsageError("--resume is for effects over many texts; a sweep begins anew");
+    throw UsageError("--resume applies to effects over many texts, not to a sweep");
   if (resume && per_position && (top || render::is_for_eyes(form_of(output))))
-    throw UsageError("--resume --per-position writes rows as texts come in: -o FILE.csv or .json, "
-                     "without --top");
+    throw UsageError("--resume with --per-position writes rows text by text: give -o FILE.csv or "
+                     ".json, without --top");
   if (!align.empty() && ablate != "resample")
-    throw UsageError("--align says which positions of the next text --ablate resample takes; it "
-                     "needs that option");
+    throw UsageError("--align chooses the positions in the next text and needs --ablate resample");
   if (!request.has_text())
     throw UsageError("effects needs a text: --text \"…\", --text-file FILE or --ids N,N…");
-  if (!request.layer.empty())
-    throw UsageError("effects has rows of every layer: --layer chooses nothing");
+  if (!request.layer.empty()) throw UsageError("effects lists every layer: --layer has no effect");
 }
 
 EffectsRequest EffectsCommand::request_for(const Texts& text) const {
@@ -151,25 +149,25 @@ int EffectsCommand::run() {
   if (sweep.asked()) {
     SweepRequest swept;
     std::tie(swept.answer, swept.versus) = followed.ids(text);
-    swept.places = [this](const Texts& one) { return predicted_places(one, selection.query); };
+    swept.places = [this](const Texts& texts) { return predicted_places(texts, selection.query); };
     run_sweep(sweep, model, std::move(swept), {output, picture, figure, precision}, common);
     return 0;
   }
   const std::string form = picture_or_form(output, !grid.empty());
   if (form == "npy")
-    throw UsageError(
-        "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
+    throw UsageError("only a sweep (--sweep) is written as an array; effects are a table, CSV, "
+                     "JSON or a picture");
   ResumeFile resume_file(resume, output.path);
   const bool streams = per_position && !top && !render::is_for_eyes(form);
   EffectRows rows(streams ? output.path : "", form, precision);
   const bool each_line = request.text.each_line;
-  if (each_line) note_lines_passed_over(selection.query, text, common);
+  if (each_line) note_skipped_lines(selection.query, text, common);
   const EffectsRequest asked = request_for(text);
-  TextEffects texts({asked, selection.query, each_line ? Lacking::passed_over : Lacking::error,
-                     per_position, patch_of_all(request).empty()},
+  TextEffects texts({asked, selection.query, each_line ? Lacking::skip : Lacking::error,
+                     per_position, patch_across_texts(request).empty()},
                     model, common);
   std::string settings = fmt::format("effects\n{}{} {}", *choices, form, top.has_value());
-  // The tokens of a file may change while the line stays the same.
+  // The tokens in a file may change although the options do not.
   if (!followed.answer.path.empty())
     settings += fmt::format("\n{}", fmt::join(asked.answer.ids(), ","));
   if (!followed.versus.path.empty())
@@ -213,12 +211,12 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
 void add_effects_examples(Cli& cli) {
   cli.example("effects data/induction-model --text-file data/induction-model/expected/repeat.txt "
               "--query 17-31",
-              "which heads a model needs to repeat what it has read");
+              "find the heads that a model needs to repeat earlier text");
   cli.example("effects data/bard-gpt2 --text 'O Romeo, Romeo! wherefore art thou' --top 5",
-              "the five heads that this prediction needs most");
+              "list the five heads that this prediction needs most");
   cli.example("effects data/bard-gpt2 --text 'What news from' --patch-from 'What says my' "
               "--sweep resid_pre --quiet",
-              "which positions of which layers carry what two texts differ by");
+              "find the layers and positions that carry the difference between two texts");
 }
 
 } // namespace
@@ -226,59 +224,56 @@ void add_effects_examples(Cli& cli) {
 Run declare_effects(Cli& cli) {
   const auto effects = std::make_shared<EffectsCommand>();
   effects->choices = cli.choices();
-  cli.about(
-      "What each head, each layer's attention and each feed-forward does to a model's "
-      "prediction: it is taken out, and what follows is computed again. Lines say by how much "
-      "the prediction changes, patched − clean; `direct` is what a part adds to the answer's "
-      "logit by itself. The prediction is the last token's, or the means over those of --query; "
-      "--query all is of every position.");
+  cli.about("Measures how each head, each layer's attention and each feed-forward affects a "
+            "model's prediction: the part is ablated, and everything after it is computed again. "
+            "Each row shows the change of the prediction, patched − clean; `direct` is the part's "
+            "own contribution to the answer's logit. The prediction is that of the last token, or "
+            "the mean over the positions of --query; --query all uses every position.");
   cli.group("Effects");
   cli.choice("--ablate", {"zero", "mean", "resample"}, effects->ablate,
-             "what a part is replaced by: zero (the default), its mean over all positions, or the "
+             "the replacement of a part: zero (the default), its mean over all positions, or the "
              "next text's values");
   cli.choice("--align", {"end"}, effects->align,
-             "texts of unequal lengths: the next text's values are taken at positions counted from "
-             "the end; a position that it does not reach keeps its own");
+             "for texts of unequal length, align positions at the end of the next text; a position "
+             "that it does not reach keeps its own value");
   Option set;
   set.name = "--together", set.value_name = "PLACES", set.repeats = true;
-  set.help = "places that are taken out together, a line more: 'layers.1.head_out[[0,3]] + "
-             "layers.0.mlp_out'";
+  set.help = "also ablate these places together, in a row of their own: 'layers.1.head_out[[0,3]] "
+             "+ layers.0.mlp_out'";
   set.set = [effects](const std::string& places) {
     if (!effects->set.empty())
-      throw UsageError(
-          "--together is given twice, and one set is taken out; join its places by ' + '");
+      throw UsageError("--together is given twice, but takes one set; join the places by ' + '");
     effects->set = places;
   };
   cli.add(std::move(set)).formerly("--set");
   add_followed_tokens(cli, effects->followed,
-                      "the token whose logit is followed; default: the most probable one",
-                      "its logit is subtracted from the answer's");
-  cli.flag("--centre", effects->centre, "the vocabulary's mean logit is subtracted");
+                      "the token whose logit is measured; default: the most probable one",
+                      "a token whose logit is subtracted from the answer's");
+  cli.flag("--centre", effects->centre, "subtract the mean logit of the vocabulary");
   cli.flag("--per-position", effects->per_position,
-           "a line a part and position, instead of their mean");
+           "one row for each part and position instead of their mean");
   cli.flag("--spread", effects->spread,
-           "beside each mean the standard deviation over its predictions, as of many texts")
-      .chooses = false; // it is known anyhow
-  // All of them are computed.
-  cli.value("--top", "N", effects->top, "the N heads with the largest effect alone").chooses =
-      false;
+           "show the standard deviation over the predictions beside each mean")
+      .chooses = false; // it is always computed
+  // The effects of all heads are computed.
+  cli.value("--top", "N", effects->top, "only the N heads with the largest effect").chooses = false;
   cli.flag("--resume", effects->resume,
-           "keep what is done of many texts in FILE.resume beside --output FILE, and go on from "
-           "there")
+           "keep the progress over many texts in FILE.resume beside --output FILE, and continue "
+           "from there")
       .chooses = false;
   add_sweep(cli, effects->sweep);
   add_selection(cli, effects->selection,
                 {.batch = false, .head = false, .query = true, .key = false});
   add_grid_option(cli, effects->grid, {"kl", "loss_change", "logit_change", "direct", "change"});
   add_figure(cli, effects->figure, "a table has the numbers");
-  add_output(cli, effects->output, result_formats({"npy", "text", "png", "svg", "pdf"}),
-             "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
+  add_output(
+      cli, effects->output, result_formats({"npy", "text", "png", "svg", "pdf"}),
+      "write to a file; .png, .svg and .pdf are pictures, text is a picture in the terminal");
   add_precision(cli, effects->precision,
                 [effects] { return picture_or_form(effects->output, !effects->grid.empty()); });
   add_layer(cli, effects->request);
-  cli.unused({"--tokens", "--key-tokens"}, [] {
-    return std::string("changes nothing: effects are of parts, and no label is printed");
-  });
+  cli.unused({"--tokens", "--key-tokens"},
+             [] { return std::string("has no effect: no labels are printed"); });
   add_common(cli, effects->common);
   add_effects_examples(cli);
   return [effects] { return effects->run(); };

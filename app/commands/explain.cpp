@@ -1,9 +1,10 @@
-#include <mha/explain/explain.hpp>
-#include <mha/observe/overflow.hpp>
+// explain: walks one query token through a layer.
 
 #include "commands/commands.hpp"
 #include "options.hpp"
 #include "output.hpp"
+#include <mha/explain/explain.hpp>
+#include <mha/observe/overflow.hpp>
 #include <mha/render/explain.hpp>
 
 #include <map>
@@ -24,17 +25,17 @@ struct Explain {
   int run();
   bool as_json() const;
   void note_last(std::size_t query, std::size_t count);
-  void report_strange(const Layer& layer, const Explanation& explanation) const;
+  void report_non_finite(const Layer& layer, const Explanation& explanation) const;
 
 private:
-  std::set<std::string> noted_; ///< every layer would say the same
+  std::set<std::string> printed_notes_; ///< to print each once, not for every layer
 };
 
-/// The one index that a list means. Explanations are of one token.
+/// The only index in a list: explanations are of one token.
 std::size_t single(const IndexList& list, std::size_t count, std::string_view what) {
   const std::vector<std::size_t> indices = list.resolve(count, what).indices;
   if (indices.size() != 1)
-    throw UsageError(fmt::format("{} {} means {} {}; explain tells of one at a time",
+    throw UsageError(fmt::format("{} {} selects {} {}; explain shows one at a time",
                                  console_text(list.option()), list.text(), indices.size(), what));
   return indices.front();
 }
@@ -59,12 +60,12 @@ bool Explain::as_json() const {
 
 void Explain::note_last(std::size_t query, std::size_t count) {
   const std::string note =
-      fmt::format("query {} is explained, the last of {}; --query chooses another", query, count);
-  if (noted_.insert(note).second) print_note(note, common);
+      fmt::format("query {}, the last of {}, is explained; --query chooses another", query, count);
+  if (printed_notes_.insert(note).second) print_note(note, common);
 }
 
-/// Of a whole model's layer: the weights of others are looked at before.
-void Explain::report_strange(const Layer& layer, const Explanation& explanation) const {
+/// Warns about NaN and infinity in a whole model's layer. Other layers are checked when loaded.
+void Explain::report_non_finite(const Layer& layer, const Explanation& explanation) const {
   if (!layer.block) return;
   for (const HeadExplanation& head : explanation.heads) {
     if (!has_not_finite(explanation, head)) continue;
@@ -81,11 +82,11 @@ int Explain::run() {
   if (output.to_standard_output()) style.text_style = text_style_of_output(common.color);
   const bool json = as_json(), several = model.chosen().size() > 1;
 
-  // What each file gets: all layers one after the other, unless the path has placeholders.
+  // The texts of each file: all layers one after the other, unless the path has placeholders.
   std::map<std::string, std::vector<std::string>> files;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
-    require_some_stages(loaded.layer); // what is missing comes before what is chosen
+    require_some_stages(loaded.layer); // reports a missing input before an invalid selection
     std::vector<Stage> per_head{Stage::weights};
     for (const PlannedFile& file : planned_files(output.path, loaded, selection, per_head, false)) {
       const Stopwatch watch(common.compute_s);
@@ -93,7 +94,7 @@ int Explain::run() {
       if (!selection.query && loaded.layer.dims.T > 1)
         note_last(asked.query, loaded.layer.length_of(asked.batch));
       const Explanation explanation = explain(loaded.layer, asked, common.threads, model.compute());
-      report_strange(loaded.layer, explanation);
+      report_non_finite(loaded.layer, explanation);
       style.layer = id;
       files[file.path].push_back(json ? render::explain_json(explanation, id)
                                       : render::explain_text(explanation, style));
@@ -117,33 +118,34 @@ int Explain::run() {
 
 Run declare_explain(Cli& cli) {
   const auto explain = std::make_shared<Explain>();
-  cli.about("Walks one query token through the layer, step by step with its numbers: with --head "
-            "one head in full, without it every head in brief and how they are joined. The share "
-            "of a head is its part of the output measured along the output: the shares of all "
+  cli.about("Walks one query token through the layer step by step with its numbers: with --head "
+            "one head in full, otherwise explain every head in brief and how they are joined. The "
+            "share of a head is its contribution projected onto the output: the shares of all "
             "heads and of b_o sum to 1.");
   add_layer(cli, explain->request);
   add_selection(cli, explain->selection,
                 {.batch = true, .head = true, .query = true, .key = false});
   add_output(cli, explain->output, {"text", "json"},
-             "a file; {layer}, {batch} and {head} in it write one each; default: standard output",
+             "write to a file; {layer}, {batch} and {head} in PATH write one file for each; "
+             "default: standard output",
              all_placeholders);
-  cli.value("--top", "N", explain->style.top, "keys that a long row lists; default: 10");
+  cli.value("--top", "N", explain->style.top, "number of keys listed for a long row; default: 10");
   cli.value("--precision", "DIGITS", explain->style.digits,
-            "significant digits of the text; default: 4. JSON has them all");
+            "significant digits in the text; default: 4. JSON has every digit");
   cli.unused({"--top", "--precision"}, [explain] {
     return form_of(explain->output) == "json"
-               ? std::string("is of the text: JSON has every key, and every digit")
+               ? std::string("applies to the text: JSON has every key and every digit")
                : "";
   });
   add_common(cli, explain->common);
   cli.example("explain data/quickstart.json --query 2 --head 0",
-              "one head, from x to its part of the output");
+              "explain one head, from x to its part of the output");
   cli.example("explain data/quickstart.json --query 2", "every head in brief");
   cli.example("explain data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --causal "
               "--tokens data/induction/tokens.json --query 17 --head 0 --top 3",
-              "a long row: the three keys with the largest weights, the others summed up");
+              "shorten a long row to the three keys with the largest weights");
   cli.example("explain data/quickstart.json --query 2 --head 0 -f json",
-              "the same numbers for a program");
+              "print the same numbers for a program");
   return [explain] { return explain->run(); };
 }
 

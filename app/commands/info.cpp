@@ -1,4 +1,4 @@
-// info: what is in the files, which layers were recognised, the settings in force.
+// info: lists the contents of files, the detected layers and the settings in effect.
 
 #include "commands/commands.hpp"
 #include "inventory.hpp"
@@ -20,7 +20,7 @@ struct Info {
   OutputOptions output;
   bool headers = false, schema = false, as_naming = false;
   std::shared_ptr<const std::vector<std::string>> given; ///< options
-  std::vector<std::string> of_layer;                     ///< options that are about one layer
+  std::vector<std::string> of_layer;                     ///< options that concern one layer
   Common common;
 
   int run();
@@ -31,14 +31,14 @@ private:
   std::string description_of(const Sources& sources) const;
 };
 
-/// As the model's family reads it; of names that no whole model's family has, a draft.
+/// The description of the model's family, or a draft if no family of whole models has these names.
 std::string Info::description_of(const Sources& sources) const {
   const auto draft = [&]() -> std::optional<std::string> {
     for (const io::Contents& file : sources.contents())
       if (std::optional<std::string> text = draft_naming(file)) {
-        print_note("a draft from names and shapes: hold block, activation, norm, causal, "
+        print_note("a draft from names and shapes: check block, activation, norm, causal, "
                    "num_heads, the order of fused queries, keys and values, and factors of the "
-                   "embedding against the model's code, then compare a layer by diff",
+                   "embedding against the model's code, then compare a layer with diff",
                    common);
         return text;
       }
@@ -54,17 +54,17 @@ std::string Info::description_of(const Sources& sources) const {
   } catch (const Error& error) {
     std::optional<std::string> text = described ? std::nullopt : draft();
     if (!text) throw;
-    print_note(fmt::format("not as its family reads it: {}", console_text(error)), common);
+    print_note(fmt::format("not the description of its family: {}", console_text(error)), common);
     return *std::move(text);
   }
 }
 
-/// What --naming FILE.json takes, or how the model's family would be said so.
+/// Prints the schema of --naming FILE.json, or the model's family as such a description.
 int Info::print_description() {
   if (schema && as_naming)
-    throw UsageError("--schema and --as-naming are two different prints; one of them is to go");
+    throw UsageError("--schema and --as-naming contradict each other; give one of them");
   if (schema && !request.sources.empty())
-    throw UsageError("--schema is the same for every model: it takes no SOURCE");
+    throw UsageError("--schema does not depend on a model: it takes no SOURCE");
   if (as_naming && request.sources.empty()) throw UsageError("--as-naming needs a SOURCE");
   std::string reason;
   const std::string text =
@@ -73,7 +73,7 @@ int Info::print_description() {
   return 0;
 }
 
-/// Labels are not listed; settings and stages are those of one layer.
+/// Notes options without effect: labels are not listed, settings and stages are those of one layer.
 void Info::note_unused(const Inventory& inventory) const {
   if (common.quiet) return;
   const bool one = !inventory.headline.empty();
@@ -83,9 +83,9 @@ void Info::note_unused(const Inventory& inventory) const {
     if (labels || (!one && is_one_of(name, of_layer))) idle.push_back(name);
   }
   if (idle.empty()) return;
-  print_note(fmt::format("{}: nothing of it is listed{}", fmt::join(idle, ", "),
-                         one ? "; `show` has labels"
-                             : ", since no layer by itself is; choose one with --layer"),
+  print_note(fmt::format("{}: no effect on the list{}", fmt::join(idle, ", "),
+                         one ? "; `show` prints labels"
+                             : ", because no single layer is listed; choose one with --layer"),
              common.color);
 }
 
@@ -109,33 +109,33 @@ int Info::run() {
 
 Run declare_info(Cli& cli) {
   const auto info = std::make_shared<Info>();
-  cli.about("Lists every tensor of the files with its type, shape and range, the layers that were "
-            "recognised and by "
-            "which names, where each tensor of the chosen layer comes from, and the settings in "
-            "force with what set "
-            "them. What is likely to be a mistake is listed as worth a look; with --strict it is "
-            "an error. "
-            "Files that hold no layer are listed, too.");
+  cli.about("Lists every tensor of the files with its type, shape and range, the detected layers "
+            "and the naming they follow, the origin of each tensor of the chosen layer, and the "
+            "settings in effect with their origins. Likely mistakes are listed as worth a look; "
+            "with --strict they are errors. Files without a layer are also listed.");
   add_output(cli, info->output, result_formats(), "write to a file");
-  cli.flag("--headers", info->headers, "names, types and shapes only: no number is read");
+  cli.flag("--headers", info->headers,
+           "list only names, types and shapes, without reading numbers");
   cli.flag("--no-values", info->headers, "the same as --headers");
-  cli.flag("--as-naming", info->as_naming,
-           "print how the model is named as a description for --naming; of unknown names a draft");
-  cli.flag("--schema", info->schema, "print the JSON schema of such a description");
+  cli.flag(
+      "--as-naming", info->as_naming,
+      "print the naming of the model as a description for --naming, or a draft for unknown names");
+  cli.flag("--schema", info->schema, "print the JSON schema of such descriptions");
   add_layer(cli, info->request, false);
   info->given = cli.given();
-  // --layer, --prefix and --naming say which layers there are.
+  // --layer, --prefix and --naming choose the layers, so they are not among these.
   for (const Option& option : cli.options())
     if (option.group.starts_with("A text") || option.group.starts_with("Settings of the layer") ||
         option.name == "--patch" || option.name == "--dtype" || option.name == "--tokens" ||
         option.name == "--key-tokens")
       info->of_layer.push_back(option.name);
   add_common(cli, info->common);
-  cli.example("info data/induction", "a checkpoint: its tensors and layers");
+  cli.example("info data/induction", "list a checkpoint's tensors and layers");
   cli.example("info data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
-              "one of its layers: where everything comes from");
-  cli.example("info data/quickstart.json --format json", "for another program");
-  cli.example("info data/bard-gpt2 --as-naming", "its names, to begin a description of another");
+              "list one of its layers with all origins");
+  cli.example("info data/quickstart.json --format json", "print it for another program");
+  cli.example("info data/bard-gpt2 --as-naming",
+              "print its naming, as a start for describing another model");
   return [info] { return info->run(); };
 }
 

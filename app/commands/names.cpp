@@ -12,13 +12,13 @@ Run declare_names(Cli& cli) {
     Common common;
   };
   const auto names = std::make_shared<Names>();
-  cli.about("Every tensor that a layer may have: its name, shape and meaning, and what else it may "
-            "be called in files and bindings; then every setting. Names of checkpoints of model "
-            "families are recognised besides, as `info` shows.");
+  cli.about("Lists every tensor of a layer with its name, shape, meaning and other accepted names "
+            "in files and bindings, followed by every setting. The tensor names of model families "
+            "are also recognised, as `info` shows.");
   add_output(cli, names->output, result_formats(), "write to a file");
   add_common(cli, names->common, false);
-  cli.example("names", "all names");
-  cli.example("names --format markdown", "the table of docs/formats.md");
+  cli.example("names", "list all names");
+  cli.example("names --format markdown", "print the table of docs/formats.md");
   return [names] {
     const std::string form = form_of(names->output);
     write_text(names->output.path,

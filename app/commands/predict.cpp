@@ -1,10 +1,10 @@
-// predict: what a whole model predicts for a text.
+// predict: predicts the next tokens of a text with a whole model.
 
 #include "commands/commands.hpp"
 #include "followed_tokens.hpp"
-#include "growing_file.hpp"
 #include "output.hpp"
 #include "predicted_places.hpp"
+#include "resume.hpp"
 #include "text_groups.hpp"
 #include <mha/load/source.hpp>
 #include <mha/model/predict.hpp>
@@ -23,8 +23,8 @@ namespace mha::app {
 
 namespace {
 
-/// Tokens of texts that are computed together, padding included.
-constexpr std::size_t most_predicted = 4096;
+/// The most tokens computed together, padding included.
+constexpr std::size_t most_tokens_predicted = 4096;
 
 struct Predict {
   RunRequest request;
@@ -41,19 +41,19 @@ struct Predict {
 
 private:
   std::vector<std::size_t> positions(const Texts& text) const;
-  bool asks_for(const Texts& text, std::size_t batch, std::size_t position) const;
+  bool is_requested(const Texts& text, std::size_t batch, std::size_t position) const;
   void write_part(const OpenedModel& model);
   void take_all();
   void check();
   std::string form() const { return form_of(output); }
-  Lacking lacking() const { return request.text.each_line ? Lacking::passed_over : Lacking::error; }
+  Lacking lacking() const { return request.text.each_line ? Lacking::skip : Lacking::error; }
   std::vector<std::string> take_followed(const Texts& text);
   std::vector<Prediction> predictions_of(const OpenedModel& model, const TextGroup& group,
                                          bool first);
   void predict_all(const OpenedModel& model);
 };
 
-/// The files of the predictions, which grow while texts are computed.
+/// The files of predictions, which are written while texts are computed.
 class PredictionFiles {
 public:
   PredictionFiles(std::string path, render::PredictView view, render::TokenNames names,
@@ -83,8 +83,10 @@ private:
   std::map<std::string, std::unique_ptr<Growing>> files_;
 };
 
-/// Of several texts each has its own last position, its own hidden ones, its own --query.
-bool Predict::asks_for(const Texts& text, std::size_t batch, std::size_t position) const {
+/// Whether a position of a text is requested. Each text has its own last position, hidden tokens
+/// and
+/// --query.
+bool Predict::is_requested(const Texts& text, std::size_t batch, std::size_t position) const {
   if (!selection.query) return all || text.is_asked(batch, position);
   const std::vector<std::size_t> own = positions_in(*selection.query, text, batch, lacking());
   return is_one_of(position, own);
@@ -95,8 +97,8 @@ render::TokenNames names_of(const Texts& text) {
           [&](int id) { return text.piece(id); }};
 }
 
-/// --query, or every position; else the last one of each text, and of a masked model the hidden
-/// ones.
+/// The requested positions of any text: those of --query or all; otherwise the last one of each
+/// text, or the hidden ones for a masked model.
 std::vector<std::size_t> Predict::positions(const Texts& text) const {
   const std::size_t T = text.ids()[0].size();
   std::vector<std::size_t> list;
@@ -121,12 +123,12 @@ void PredictionFiles::add(std::vector<Prediction> predictions) {
     const std::string layer = one.layer ? std::to_string(*one.layer) : "";
     by_path[with_batch(with_layer(path_, layer), one.batch)].push_back(std::move(one));
   }
-  for (const auto& [path, some] : by_path) {
+  for (const auto& [path, own] : by_path) {
     std::unique_ptr<Growing>& kept = files_[path];
     if (!kept) kept = opened(path);
-    kept->file.write(kept->text.add(some));
+    kept->file.write(kept->text.add(own));
   }
-  // A file a text is whole with it: so many are not open at once.
+  // A file for each text is complete after it, so only few are open at once.
   if (mentions(path_, "{batch}")) finish();
 }
 
@@ -138,7 +140,7 @@ void PredictionFiles::finish() {
   files_.clear();
 }
 
-/// Whether a word is called as files of numbers are, and no stage is.
+/// Whether a word looks like the name of a file of numbers instead of a stage.
 bool is_array_file(const std::string& word) {
   if (word.find('/') != std::string::npos) return true;
   constexpr std::string_view extensions[] = {".npy",         ".npz", ".json",
@@ -148,11 +150,11 @@ bool is_array_file(const std::string& word) {
                              [&](std::string_view extension) { return path.ends_with(extension); });
 }
 
-/// --of: what one part of the model writes at the chosen positions, or what a file's vector would.
+/// --of: shows what one part of the model, or a vector from a file, writes at the chosen positions.
 void Predict::write_part(const OpenedModel& model) {
-  if (each_layer) throw UsageError("--of shows what one part writes: --each-layer changes nothing");
+  if (each_layer) throw UsageError("--of shows what one part writes: --each-layer has no effect");
   if (followed.any())
-    throw UsageError("--of shows the tokens of one part: --answer and --versus change nothing");
+    throw UsageError("--of shows the tokens of one part: --answer and --versus have no effect");
   const Texts& text = *model.texts();
   const std::shared_ptr<const TextLayers> made = model.text_layers();
   const TextLayers& layers = *made;
@@ -183,17 +185,17 @@ void Predict::write_part(const OpenedModel& model) {
   std::map<std::string, std::vector<PartLogits>> files;
   for (PartLogits& part : parts)
     files[with_batch(output.path, part.at.first)].push_back(std::move(part));
-  for (const auto& [path, some] : files)
-    write_text(path, render::part_logits_text(some, view, form, names,
+  for (const auto& [path, own] : files)
+    write_text(path, render::part_logits_text(own, view, form, names,
                                               text_style_of(output, common.color)));
 }
 
-/// --query all is one line per position; all,17-31: only those.
+/// Interprets "all" in --query: one line for each position; "all,17-31": only for those.
 void Predict::take_all() {
   if (!selection.query) return;
   std::vector<std::string> words = words_of<std::string>(selection.query->text(), ",");
-  const bool some = std::erase(words, "all") > 0;
-  if (!some || (!of.empty() && words.empty())) return;
+  const bool has_all = std::erase(words, "all") > 0;
+  if (!has_all || (!of.empty() && words.empty())) return;
   all = of.empty();
   if (words.empty())
     selection.query.reset();
@@ -205,35 +207,36 @@ void Predict::check() {
   take_all();
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   if (!request.has_text() && is_array_file(of))
-    request.text.ids = {"0"}; // what a vector promotes is the same for every text
+    request.text.ids = {"0"}; // a vector promotes the same tokens for every text
   if (!request.has_text())
     throw UsageError("predict needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
-    throw UsageError("predict tells what the whole model predicts: --layer chooses nothing; "
-                     "--each-layer tells it of every layer");
+    throw UsageError("predict runs the whole model: --layer has no effect; --each-layer shows the "
+                     "prediction of every layer");
   if (!request.tokens.empty() || !request.key_tokens.empty())
-    throw UsageError("predict shows the tokens as the checkpoint's tokenizer does: --tokens and "
-                     "--key-tokens change nothing; leave them out");
+    throw UsageError("predict shows the tokens of the checkpoint's tokenizer: --tokens and "
+                     "--key-tokens have no effect; leave them out");
   if (all && top && form() != "json")
-    throw UsageError("--query all shows of each position the most probable token and the one that "
-                     "came: --top changes nothing there; --format json has more");
+    throw UsageError("--query all shows the most probable and the actual token at each position: "
+                     "--top has no effect; --format json lists more");
   if (mentions(output.path, "{layer}") && !each_layer)
-    fail("{}: {{layer}} needs --each-layer: else there are predictions of the whole model alone",
+    fail("{}: {{layer}} needs --each-layer; without it there are only predictions of the whole "
+         "model",
          output.path);
 }
 
-/// The tokens that are followed. Returns what is asked for of "answer" and "versus".
+/// Sets the tokens that are shown. Returns those given of "answer" and "versus".
 std::vector<std::string> Predict::take_followed(const Texts& text) {
   const auto [answer, versus] = followed.ids(text);
   if (versus && !answer)
-    throw UsageError("--versus is subtracted from an answer: give --answer, too");
+    throw UsageError("--versus is subtracted from an answer: give also --answer");
   std::vector<std::string> names;
   if (answer) names.emplace_back("answer"), followed_ids.push_back(answer);
   if (versus) names.emplace_back("versus"), followed_ids.push_back(versus);
   return names;
 }
 
-/// Of texts that are computed together, numbered as all are.
+/// The predictions for one group; texts are numbered as among all texts.
 std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const TextGroup& group,
                                                 bool first) {
   const Texts& text = *group.texts;
@@ -242,7 +245,7 @@ std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const 
   asked.each_layer = each_layer, asked.threads = common.threads, asked.first_text = group.first;
   asked.top = top.value_or(all ? 1 : each_layer ? 3 : 10);
   asked.followed = followed_ids;
-  if (asked.positions.empty()) return {}; // texts of a masked model that hide no token
+  if (asked.positions.empty()) return {}; // these texts of a masked model hide no token
   OpenedModel of_group(model, group.texts);
   Predictions found;
   {
@@ -252,14 +255,15 @@ std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const 
   for (const LayerTimes& layer : of_group.times())
     common.read_s += layer.made_s, common.compute_s -= layer.made_s;
   report_warnings(found.warnings, common_of_group(common, first));
-  std::erase_if(found.list,
-                [&](const Prediction& one) { return !asks_for(text, one.batch, one.position); });
+  std::erase_if(found.list, [&](const Prediction& one) {
+    return !is_requested(text, one.batch, one.position);
+  });
   for (Prediction& one : found.list) one.batch += group.first;
   return std::move(found.list);
 }
 
-/// Some texts at a time. With a patch, whose place and value may be of all texts, and of a single
-/// text, all that was given.
+/// Predicts for some texts at a time, but for all at once with a patch, which may depend on all
+/// texts.
 void Predict::predict_all(const OpenedModel& model) {
   const Texts& text = *model.texts();
   PredictionFiles files(output.path,
@@ -275,7 +279,7 @@ void Predict::predict_all(const OpenedModel& model) {
     expect_layers(model, common);
     predict_group({0, model.texts()}, true);
   } else {
-    const TextGroups groups(text, most_predicted, text.layers().size() + 1, common);
+    const TextGroups groups(text, most_tokens_predicted, text.layers().size() + 1, common);
     for (std::size_t n = 0; n < groups.count(); ++n) predict_group(groups.group(n), n == 0);
   }
   const Stopwatch watch(common.write_s);
@@ -289,14 +293,14 @@ int Predict::run() {
   const Texts& text = *model.texts();
   report_notes(text.notes(), common);
   if (all) text.require_token_numbers("--query all");
-  if (request.text.each_line) note_lines_passed_over(selection.query, text, common);
+  if (request.text.each_line) note_skipped_lines(selection.query, text, common);
   if (!of.empty()) {
     write_part(model);
     return 0;
   }
-  if (positions(text).empty()) // before hours of work
-    fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
-         "or choose positions with --query");
+  if (positions(text).empty()) // reported before hours of work
+    fail("the model predicts hidden tokens, but the text hides none; write [MASK] for one, or "
+         "choose positions with --query");
   predict_all(model);
   return 0;
 }
@@ -306,41 +310,41 @@ int Predict::run() {
 Run declare_predict(Cli& cli) {
   const auto predict = std::make_shared<Predict>();
   cli.about(
-      "Runs a whole model (a checkpoint folder with its config) on a text and tells the most "
-      "probable next tokens at the last position, with probability and logit; of a model that "
-      "fills in hidden words, those at every [MASK]. It is how to see at once that a model "
-      "was understood. --query all prints one line per position (all,17-31: only those): "
-      "probability and rank of the token that came, mean loss and perplexity.");
+      "Runs a whole model (a checkpoint folder with its config) on a text and prints the most "
+      "probable next tokens at the last position with probability and logit; for a masked language "
+      "model, those at every [MASK]. This is a quick check that a model is read correctly. --query "
+      "all prints one line for each position (all,17-31: only for those) with the probability and "
+      "rank of the actual token, and the mean loss and perplexity.");
   cli.group("Predictions");
-  cli.value("--top", "N", predict->top, "how many tokens; default: 10");
+  cli.value("--top", "N", predict->top, "number of tokens; default: 10");
   cli.flag("--each-layer", predict->each_layer,
-           "what the stream of each layer would predict (the logit lens)");
+           "show what the residual stream of each layer would predict (the logit lens)");
   add_followed_tokens(cli, predict->followed,
-                      "a token that is shown wherever it ranks: probability, logit, rank",
-                      "another one; its logit is subtracted from the answer's");
+                      "a token to show at any rank: probability, logit, rank",
+                      "another token; its logit is subtracted from the answer's");
   cli.value("--of", "PART", predict->of,
-            "the tokens that a part promotes and suppresses most: layers.3.head_result[5], "
+            "show the tokens that a part promotes and suppresses most: layers.3.head_result[5], "
             "layers.2.mlp_out, layers.1.resid_post, or a FILE with a vector of d_model numbers");
   add_selection(cli, predict->selection,
                 {.batch = false, .head = false, .query = true, .key = false});
   cli.option("--query").formerly("--all", "all");
   add_output(cli, predict->output, result_formats(),
-             "write to a file; {batch} in PATH writes one a text, {layer} with --each-layer one a "
-             "layer",
+             "write to a file; {batch} in PATH writes one for each text, {layer} with --each-layer "
+             "one for each layer",
              std::span(all_placeholders).first(2));
   add_precision(cli, predict->precision, [predict] { return form_of(predict->output); });
   add_layer(cli, predict->request);
   add_common(cli, predict->common);
   cli.example("predict data/bard-llama --text 'To be, or not to'",
-              "the ten most probable next tokens");
+              "print the ten most probable next tokens");
   cli.example("predict data/bard-llama --text 'To be, or not to be' --query all",
-              "how well each token was foretold");
+              "show how well each token is predicted");
   cli.example("predict data/bard-llama --text 'To be, or not to' --each-layer --top 1",
-              "what each layer's stream would predict");
+              "show what each layer's stream would predict");
   cli.example("predict data/bard-gpt2 --text 'The king is' --of 'layers.3.head_result[5]' --top 3",
-              "what one head writes at the last position");
+              "show what one head writes at the last position");
   cli.example("predict data/bard-bert --text 'to be, or not to [MASK].' -f json",
-              "a hidden word, for another program");
+              "predict a hidden word; output for another program");
   return [predict] { return predict->run(); };
 }
 

@@ -1,10 +1,10 @@
-// report: layers as one page of HTML.
+// report: writes layers as one HTML page.
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
+#include "measure_notes.hpp"
 #include "output.hpp"
 #include "predicted_places.hpp"
-#include "sink_note.hpp"
 #include <mha/model/effects.hpp>
 #include <mha/render/report.hpp>
 
@@ -34,33 +34,33 @@ private:
   std::vector<Effect> effects_;
 };
 
-/// What a page shows of an effect.
+/// A measure of effects on the page.
 struct PageEffect {
   const char* name;
   const char* text;
   std::optional<double> Effect::*of;
 };
 constexpr PageEffect page_effects[]{
-    {"kl", "what taking the head out does to the prediction: D(clean ‖ without it), in nats",
+    {"kl", "how the prediction changes without the head: D(clean ‖ without it), in nats",
      &Effect::kl},
-    {"loss_change", "by how much the loss of the next token rises without the head",
+    {"loss_change", "how much the loss of the next token increases without the head",
      &Effect::loss_change},
-    {"logit_change", "by how much the most probable token's logit changes without the head",
+    {"logit_change", "how much the most probable token's logit changes without the head",
      &Effect::logit_change},
-    {"direct", "what the head adds to that logit by itself", &Effect::direct},
+    {"direct", "the head's own contribution to that logit", &Effect::direct},
     {"change", "‖Δfinal‖ / ‖final‖ without the head", &Effect::change}};
 
 void ReportCommand::compute_effects(const OpenedModel& model) {
   if (!with_effects) return;
   if (!model.texts())
-    throw UsageError("--effects is about a prediction: it needs a whole model and a text");
+    throw UsageError("--effects needs a prediction: give a whole model and a text");
   const Stopwatch watch(common.compute_s);
   EffectsRequest asked;
   asked.places = predicted_places(*model.texts(), std::nullopt), asked.threads = common.threads;
   effects_ = effects(*model.text_layers(), asked);
 }
 
-/// Means over the predictions of the page's batch item.
+/// Adds means over the predictions of the page's batch item.
 void ReportCommand::add_effects(LayerReport& report) const {
   std::vector<Effect> own;
   for (const Effect& one : effects_)
@@ -106,7 +106,7 @@ void ReportCommand::add_reports(OpenedModel& model, Pages& pages) {
   }
 }
 
-/// One batch item of one layer, on a page of several.
+/// The report on one batch item of one layer. `parts`: how many share the page's size.
 LayerReport ReportCommand::report_of(const LoadedLayer& loaded, const ComputeLayer& by,
                                      const std::optional<IndexList>& heads, std::size_t batch,
                                      double parts) {
@@ -115,7 +115,7 @@ LayerReport ReportCommand::report_of(const LoadedLayer& loaded, const ComputeLay
   wanted.batch = batch;
   wanted.selection.head = heads;
   wanted.threads = common.threads, wanted.compute = by;
-  // Base64 makes four bytes out of three; the template takes 0.15 MB.
+  // Base64 turns three bytes into four; the template has 0.15 MB.
   wanted.limit = static_cast<std::size_t>(std::max(0.0, max_size - 0.15) * 1e6 * 3 / 4 / parts);
   wanted.all_exact = static_cast<std::size_t>(400e3 / parts);
   LayerReport report = mha::report(layer, wanted);
@@ -153,29 +153,29 @@ int ReportCommand::run() {
 Run declare_report(Cli& cli) {
   const auto report = std::make_shared<ReportCommand>();
   cli.about(
-      "Writes one page of HTML that opens from disk, without a network: every head as a small "
-      "map, sorted by any measure of `stats`; a head with lines between tokens and as a "
-      "matrix with its exact values; a query step by step; what each head adds to the "
-      "output. Starts at any stage: with `weights` alone the page has no steps.");
+      "Writes a self-contained HTML page that opens from disk without a network: every head as a "
+      "small map, sorted by any measure of `stats`; one head with lines between tokens and as a "
+      "matrix of exact values; one query step by step; and each head's contribution to the output. "
+      "Any stage can be given as a start: with `weights` alone, the page has no steps.");
   add_selection(cli, report->selection,
                 {.batch = true, .head = true, .query = false, .key = false});
   cli.group("Output");
   add_output_path(cli, report->output, "html",
                   "the page; - for standard output; {layer}, {batch} and {head} in PATH write one "
-                  "page each",
+                  "page for each",
                   all_placeholders);
   cli.flag("--effects", report->with_effects,
-           "of a whole model's text: beside the measures, what taking out each head does to the "
+           "for a whole model with a text: also show the effect of ablating each head on the "
            "prediction");
   cli.value("--max-size", "MB", report->max_size,
-            "how large the page may become; default: 24. Weights are exact as long as they fit, "
-            "then rounded to 16 bits; the page says so");
+            "the maximum size of the page; default: 24. Weights are exact if they fit, otherwise "
+            "rounded to 16 bits, which the page states");
   add_layer(cli, report->request);
   add_common(cli, report->common);
-  cli.example("report data/quickstart.json -o page.html", "one layer");
+  cli.example("report data/quickstart.json -o page.html", "write a page on one layer");
   cli.example("report data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "--tokens data/induction/tokens.json -o page.html",
-              "every layer of a checkpoint in one page, with labels");
+              "write one page on every layer of a checkpoint, with labels");
   return [report] { return report->run(); };
 }
 

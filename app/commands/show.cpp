@@ -1,4 +1,4 @@
-// show: an overview of all stages, or the numbers of some.
+// show: prints an overview of all stages, or the numbers of some.
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
@@ -22,9 +22,9 @@ namespace mha::app {
 
 namespace {
 
-/// What each file gets: all layers one after the other, unless the path has placeholders.
+/// The contents of one file: all layers one after the other, unless the path has placeholders.
 struct OverviewPart {
-  std::string text; ///< of a table
+  std::string text; ///< for a table
   std::vector<render::OverviewRow> rows;
 };
 
@@ -65,7 +65,7 @@ render::Options Show::render_options(OpenedModel& model, const std::string& form
   options.matrix = matrix;
   options.several_layers = model.chosen().size() > 1 && !mentions(output.path, "{layer}");
   if (matrix && form != "csv" && form != "tsv")
-    throw UsageError("--matrix is for --format csv and tsv");
+    throw UsageError("--matrix needs --format csv or tsv");
   return options;
 }
 
@@ -82,7 +82,7 @@ int Show::run() {
   return 0;
 }
 
-/// Labels of tokens are shown beside numbers alone.
+/// Notes that the overview has no labels of tokens.
 void Show::note_labels() const {
   if (common.quiet || (request.tokens.empty() && request.key_tokens.empty())) return;
   print_note(fmt::format("{}: the overview has no labels; -s STAGE shows them",
@@ -99,7 +99,7 @@ void Show::write_overview(const std::string& path, const OverviewPart& part,
   file.finish();
 }
 
-/// The stages in numbers of each file, of one computation for all of them.
+/// Summarises the stages for each file, in one computation for all files.
 std::deque<Summaries> Show::summed_up(const Layer& layer, const ComputeLayer& by,
                                       const std::vector<Stage>& wanted,
                                       const std::vector<PlannedFile>& files, const Selection& all) {
@@ -109,7 +109,7 @@ std::deque<Summaries> Show::summed_up(const Layer& layer, const ComputeLayer& by
   OverflowWatch overflow(layer);
   SeveralMergeable observers;
   for (const PlannedFile& file : files) {
-    require_axes(layer, wanted, file.selection); // not of what is watched beside them
+    require_axes(layer, wanted, file.selection); // not for the observers beside them
     observers.add(summaries.emplace_back(layer, set, file.selection));
   }
   if (contains(set, Stage::weights)) observers.add(overflow);
@@ -119,16 +119,16 @@ std::deque<Summaries> Show::summed_up(const Layer& layer, const ComputeLayer& by
                      common.threads, by);
   }
   if (!world().is_first()) return summaries;
-  Message strange = overflow.report(layer); // nothing, where it has seen nothing
+  Message problem = overflow.report(layer); // empty if nothing was observed
   for (const Summaries& one : summaries)
-    if (strange.empty())
-      strange = not_finite_results(layer, wanted, [&](Stage stage) { return one.of(stage); });
-  report_overflow(strange, common);
+    if (problem.empty())
+      problem = not_finite_results(layer, wanted, [&](Stage stage) { return one.of(stage); });
+  report_overflow(problem, common);
   return summaries;
 }
 
 void Show::overview(OpenedModel& model, const std::string& form) {
-  if (matrix) throw UsageError("--matrix needs --stage: an overview is no matrix");
+  if (matrix) throw UsageError("--matrix needs --stage: an overview is not a matrix");
   const render::Options options = render_options(model, form);
   std::map<std::string, OverviewPart> files;
   for (const std::string& id : model.chosen()) {
@@ -150,7 +150,7 @@ void Show::overview(OpenedModel& model, const std::string& form) {
       std::string text = headline(model, loaded, options.text_style) + "\n" +
                          overview_text(part.rows, options, form);
       if (!part.text.empty()) text.insert(0, "\n");
-      // A layer is seen as soon as it is computed.
+      // Print each layer right after its computation.
       if (output.to_standard_output()) TextFile(output.path).sink()(text);
       part.text += text;
     }
@@ -159,8 +159,8 @@ void Show::overview(OpenedModel& model, const std::string& form) {
   for (const auto& [path, part] : files) write_overview(path, part, form, options);
 }
 
-/// What each file gets of a layer. Files of some heads each are computed together where they fit
-/// into memory together: else q, k and v would be computed for every one again.
+/// Computes the stages of a layer for each file. Files that fit in memory together are computed
+/// together, because q, k and v would otherwise be computed again for each.
 void Show::compute_files(const Layer& layer, const ComputeLayer& by,
                          const std::vector<Stage>& wanted, const std::vector<PlannedFile>& files,
                          const Selection& all, const UseTrace& use) {
@@ -172,7 +172,7 @@ void Show::compute_files(const Layer& layer, const ComputeLayer& by,
   for (std::size_t first = 0; first < files.size(); first += together) {
     std::deque<Trace> kept;
     for (std::size_t i = first; i < first + together; ++i) {
-      require_axes(layer, wanted, files[i].selection); // not of what is watched beside them
+      require_axes(layer, wanted, files[i].selection); // not for the observers beside them
       kept.emplace_back(layer, wanted, files[i].selection);
     }
     compute_traces(layer, by, wanted, together == 1 ? files[first].selection : all, kept);
@@ -180,7 +180,7 @@ void Show::compute_files(const Layer& layer, const ComputeLayer& by,
   }
 }
 
-/// What other ranks computed is there on the first.
+/// Computes traces. The first rank gets the results of the others.
 void Show::compute_traces(const Layer& layer, const ComputeLayer& by,
                           const std::vector<Stage>& wanted, const Selection& part,
                           std::deque<Trace>& kept) {
@@ -194,23 +194,23 @@ void Show::compute_traces(const Layer& layer, const ComputeLayer& by,
   compute_together(world(), layer, make_plan(layer, observers.wants(), part), observers,
                    common.threads, by);
   if (!world().is_first()) return;
-  Message strange = overflow.report(layer);
+  Message problem = overflow.report(layer);
   for (const Trace& one : kept)
-    if (strange.empty())
-      strange = not_finite_results(layer, wanted,
+    if (problem.empty())
+      problem = not_finite_results(layer, wanted,
                                    [&](Stage stage) { return summary_of(one.value(stage)); });
-  report_overflow(strange, common);
+  report_overflow(problem, common);
 }
 
-/// A logit is a token's: its column is called by the token's text.
+/// Labels the columns of logits with the texts of the tokens.
 void name_columns(render::Value& value, const Texts* texts) {
   if (!texts || !value.col.exists()) return;
-  value.col.of_items.clear(); // one vocabulary for all
+  value.col.of_items.clear(); // all items share one vocabulary
   for (std::size_t id : value.col.positions)
     value.col.labels.push_back(texts->plain(static_cast<int>(id)));
 }
 
-/// Whether a row or a column of a stage is a token's.
+/// Whether the rows or columns of a stage belong to tokens.
 bool is_of_tokens(Stage stage) {
   return std::ranges::any_of(info_of(stage).letters, [](Dim letter) {
     return axis_of(letter) == Axis::query || axis_of(letter) == Axis::key;
@@ -261,16 +261,16 @@ void Show::numbers(OpenedModel& model, const std::string& form) {
 
 void Show::npy(OpenedModel& model) {
   if (output.to_standard_output() && output_is_terminal())
-    fail("bytes of an .npy do not belong on a terminal; give --output, or pipe them on");
+    fail("an .npy is not written to a terminal; give --output, or pipe it into a program");
   const bool several_files = mentions(output.path, "{layer}");
   if (model.chosen().size() > 1 && !several_files)
-    fail("one .npy holds one stage of one layer; put {{layer}} into the path of --output, or "
-         "choose with --layer");
+    fail("an .npy file contains one stage of one layer; use {{layer}} in the path of --output, or "
+         "choose a layer with --layer");
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     std::vector<Stage> wanted = stages_of(loaded.layer, stages);
     if (wanted.size() != 1 || stages.empty())
-      throw UsageError("--format npy holds one stage; name it with --stage");
+      throw UsageError("--format npy writes one stage; name it with --stage");
     const std::vector<PlannedFile> planned =
         planned_files(output.path, loaded, selection, wanted, true);
     compute_files(loaded.layer, model.compute(), wanted, planned, selection.placed(loaded.layer),
@@ -286,29 +286,30 @@ void Show::npy(OpenedModel& model) {
 
 Run declare_show(Cli& cli) {
   const auto show = std::make_shared<Show>();
-  cli.about("Computes attention step by step and prints it. Without --stage: one line per stage, "
-            "with its "
-            "shape, formula, smallest, largest and mean value. With --stage: every number of these "
-            "stages.");
+  cli.about("Computes attention step by step and prints the results. Without --stage, one line for "
+            "each stage with its shape, formula, and smallest, largest and mean value; with "
+            "--stage, every number of these stages.");
   add_stages(cli, show->stages);
   add_selection(cli, show->selection);
   add_output(cli, show->output, {"table", "csv", "tsv", "json", "ndjson", "npy"},
-             "write to a file; {layer}, {batch} and {head} in PATH write one file each",
+             "write to a file; {layer}, {batch} and {head} in PATH write one file for each",
              all_placeholders);
   cli.value("--precision", "DIGITS", show->precision,
-            "significant digits; default: all in csv and json, 4 of the largest number in a table");
-  cli.flag("--matrix", show->matrix, "csv and tsv: bare rows of numbers");
+            "number of significant digits; default: all in csv and json, 4 for the largest number "
+            "of a table");
+  cli.flag("--matrix", show->matrix, "in csv and tsv, print only rows of numbers");
   add_layer(cli, show->request);
   add_common(cli, show->common);
   cli.example("show data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
-              "every step of a layer of a checkpoint, one line each");
+              "show every stage of a layer of a checkpoint, one line each");
   cli.example("show data/quickstart.json --stage weights --head 0",
-              "the attention weights of the first head");
+              "print the attention weights of the first head");
   cli.example("show data/quickstart.json -s scores,masked --query 2 --tokens 'the cat sat'",
-              "two steps of one query, with labels");
+              "print two stages for one query, with labels");
   cli.example("show data/quickstart.json -s weights -f csv -o 'weights{head}.csv' --matrix",
-              "a matrix per head for a spreadsheet");
-  cli.example("show data/quickstart.json -s output -f json", "for another program");
+              "write a matrix for each head, for a spreadsheet");
+  cli.example("show data/quickstart.json -s output -f json",
+              "print the output for another program");
   return [show] { return show->run(); };
 }
 

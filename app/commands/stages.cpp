@@ -1,4 +1,4 @@
-// stages: the table of every step, with a layer's shapes where one is given.
+// stages: lists every stage, with the shapes of a layer if one is given.
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
@@ -24,13 +24,12 @@ int Stages::run() {
   const std::string form = form_of(output);
   if (request.sources.empty() && !request.settings.empty())
     throw UsageError(
-        fmt::format("{}: is of a layer, and there is none: give its SOURCE, or leave it "
-                    "out",
+        fmt::format("{} applies to a layer, but none is given: give its SOURCE, or leave it out",
                     request.settings[0].first));
   if (!request.sources.empty()) {
     OpenedModel model = open_model(request, common);
     if (model.chosen().size() > 1)
-      fail("stages shows the shapes of one layer; choose it with --layer");
+      fail("stages shows the shapes of a single layer; choose one with --layer");
     loaded.emplace(load_layer(model, model.chosen()[0], common));
     if (form == "table") text = headline(model, *loaded, text_style) + "\n";
   }
@@ -43,22 +42,22 @@ int Stages::run() {
 
 Run declare_stages(Cli& cli) {
   const auto stages = std::make_shared<Stages>();
-  cli.about(
-      "Every stage of multi-head attention in the order of the computation: its name, shape and "
-      "formula, when "
-      "a layer has it, and what other tools call it. With SOURCEs: the shapes in that layer, too.");
+  cli.about("Lists every stage of multi-head attention in the order of the computation: its name, "
+            "shape and formula, when a layer has it, and its names in other tools. With SOURCEs, "
+            "also the shapes in that layer.");
   add_output(cli, stages->output, result_formats(), "write to a file");
   const std::size_t first = cli.options().size();
   add_layer(cli, stages->request, false);
   cli.unused(cli.names_from(first), [stages] {
     return stages->request.sources.empty()
-               ? std::string("is of a layer, and there is none: give its SOURCE, or leave it out")
+               ? std::string(
+                     "applies to a layer, but none is given: give its SOURCE, or leave it out")
                : "";
   });
   add_common(cli, stages->common, false);
-  cli.example("stages", "all stages");
-  cli.example("stages data/quickstart.json", "with the shapes of a layer");
-  cli.example("stages --format markdown", "the page docs/stages.md, in Markdown");
+  cli.example("stages", "list all stages");
+  cli.example("stages data/quickstart.json", "list them with the shapes of a layer");
+  cli.example("stages --format markdown", "print the page docs/stages.md in Markdown");
   return [stages] { return stages->run(); };
 }
 

@@ -1,13 +1,11 @@
-// stats: every head in numbers.
+// stats: measures every head.
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
-#include "grid.hpp"
+#include "figures.hpp"
+#include "measure_notes.hpp"
 #include "output.hpp"
-#include "separator_words.hpp"
-#include "sink_note.hpp"
 #include "stats_choice.hpp"
-#include "stats_order.hpp"
 #include "stats_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/stats.hpp>
@@ -34,7 +32,7 @@ struct Stats : StatsChoice {
   std::optional<std::size_t> precision;
   OutputOptions output;
   FigureOptions figure;
-  std::shared_ptr<const std::string> choices; ///< the options that decide the numbers
+  std::shared_ptr<const std::string> choices; ///< the given options that choose results
   Common common;
 
   int run();
@@ -50,14 +48,14 @@ private:
                      const std::string& picture, const std::string& title) const;
   bool write(StatsFiles& files, const std::string& form, const std::string& picture,
              const std::string& above, const std::string& title);
-  void tell_once(const std::string& note, Severity severity);
-  void tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads);
-  void tell_none() const;
-  std::set<std::string> told_;
+  void note_once(const std::string& note, Severity severity);
+  void warn_of_row_sums(const Layer& layer, const std::vector<HeadMeasures>& heads);
+  void note_no_heads() const;
+  std::set<std::string> printed_notes_;
   std::size_t too_short_ = 0; ///< heads
 };
 
-/// Mistakes that need no layer to be seen.
+/// Throws UsageError for options that contradict each other.
 void Stats::check() const {
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   check_columns();
@@ -69,12 +67,12 @@ void Stats::check() const {
   for (const std::string& kind : kinds) head_kind_named(kind);
   columns_asked(); // throws Error for a name that is no measure
   if (texts.resume && !texts.asked())
-    throw UsageError("--resume is for many texts: --text-file FILE --each-line with --spread, --by "
+    throw UsageError("--resume needs many texts: --text-file FILE --each-line with --spread, --by "
                      "or --top-texts");
 }
 
-/// Whether a column, the order or a picture is of the projections. A table without a choice shows
-/// them where nothing else is measured.
+/// Whether a column, the order or a picture needs measures of the projections. The default table
+/// has them only if nothing else can be measured.
 bool Stats::asks_for_projections(const std::string& form) const {
   if (all || (measures.empty() && grid.empty() && !render::is_for_eyes(form))) return true;
   std::vector<const Measure*> named = columns_asked();
@@ -98,10 +96,10 @@ std::string Stats::text_of(const std::vector<render::StatsRow>& rows,
   render::StatsColumns columns = columns_asked();
   if (measures.empty()) {
     for (const Measure& measure : mha::measures()) columns.push_back(&measure);
-    if (less_uniform) columns = all_above_uniform(columns);
+    if (subtract_uniform) columns = all_above_uniform(columns);
   }
   if (render::is_for_eyes(form) && measures.empty() && !all)
-    return default_stats(rows, less_uniform, form, text_style());
+    return default_stats(rows, subtract_uniform, form, text_style());
   return form == "table" ? chosen_stats(rows, columns, text_style())
                          : stats_table(rows, columns).as(form, text_style(), precision);
 }
@@ -113,7 +111,7 @@ render::TextStyle Stats::text_style() const {
 void Stats::write_picture(const std::string& path, const std::vector<render::StatsRow>& rows,
                           const std::string& picture, const std::string& title) const {
   const Measure* measure = &measure_named(grid);
-  if (less_uniform) measure = &above_uniform(*measure);
+  if (subtract_uniform) measure = &above_uniform(*measure);
   std::vector<render::GridHead> cells;
   for (const render::StatsRow& row : rows)
     cells.push_back({row.layer, row.head.head, measure->of(row.head)});
@@ -121,31 +119,31 @@ void Stats::write_picture(const std::string& path, const std::vector<render::Sta
              {render::grid_of(std::string(measure->name), cells)});
 }
 
-/// Every layer would say the same.
-void Stats::tell_once(const std::string& note, Severity severity) {
+/// Prints a note once instead of for every layer; with --strict it is an error.
+void Stats::note_once(const std::string& note, Severity severity) {
   if (common.strict) fail("{} (an error by --strict)", note);
-  if (told_.insert(note).second) print_note(note, common, severity);
+  if (printed_notes_.insert(note).second) print_note(note, common, severity);
 }
 
-/// Saved maps may be percentages, logarithms or scores: their measures would be no measures.
-void Stats::tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads) {
+/// Warns about given weights that do not sum to 1: percentages, logarithms or scores.
+void Stats::warn_of_row_sums(const Layer& layer, const std::vector<HeadMeasures>& heads) {
   if (!layer.has_given(Stage::weights)) return;
   const auto worst = std::ranges::max_element(heads, std::less<>(), &HeadMeasures::row_sum_error);
   if (worst == heads.end() || !(worst->row_sum_error > 0.01)) return;
-  tell_once(fmt::format("the rows of the weights do not sum to 1: off by up to {:.3g}, in head {}. "
-                        "A sink or dropout leaves less; more is no softmax (percent, logarithms, "
-                        "scores), of which these measures say nothing",
+  note_once(fmt::format("rows of the weights do not sum to 1: off by up to {:.3g}, in head {}. A "
+                        "sink or dropout gives a smaller sum; a larger one is not from a softmax "
+                        "(percentages, logarithms, scores), and the measures are meaningless",
                         *worst->row_sum_error, worst->head),
             Severity::warning);
 }
 
-void Stats::tell_none() const {
-  const std::string few =
-      fmt::format("; of {} the text has too few rows to tell", counted(too_short_, "heads"));
-  print_note("no head is of this kind" + (too_short_ > 0 ? few : ""), common);
+void Stats::note_no_heads() const {
+  const std::string undecided =
+      fmt::format("; for {} the text has too few rows to decide", counted(too_short_, "heads"));
+  print_note("no head is of this kind" + (too_short_ > 0 ? undecided : ""), common);
 }
 
-/// Hands the heads of one layer to the files that are about them.
+/// Adds the heads of one layer to their files.
 void distribute(const LoadedLayer& loaded, const std::vector<PlannedFile>& planned,
                 std::vector<HeadMeasures> heads, StatsFiles& files) {
   const Dims& dims = loaded.layer.dims;
@@ -166,20 +164,19 @@ void distribute(const LoadedLayer& loaded, const std::vector<PlannedFile>& plann
 /// --by, --spread and --top-texts.
 int Stats::run_texts() {
   if (!grid.empty() || !kinds.empty())
-    throw UsageError("--grid and --kind are of heads: rows of many texts have neither");
+    throw UsageError("--grid and --kind apply to heads, not to rows of many texts");
   const StatsOrder order = sort.empty() ? StatsOrder{} : stats_order_of(sort);
   if (!sort.empty() && order.measure == nullptr)
     throw UsageError("--sort kind: rows of many texts are sorted by a measure");
-  TextStatsRequest asked{texts,           measuring, {},        less_uniform, order.measure,
-                         order.ascending, top,       precision, output,       {}};
+  TextStatsRequest asked{texts,           measuring, {},        subtract_uniform, order.measure,
+                         order.ascending, top,       precision, output,           {}};
   asked.columns = columns_asked();
   if (!measures.empty() && asked.columns.empty())
-    throw UsageError("--measures kind: a head's kind stands beside its measures; name one");
+    throw UsageError("--measures kind: the kind is shown beside measures; name at least one");
   figure.check(form_of(output), request, common);
   if (all)
-    throw UsageError(
-        "--measures all is of a table of heads; of many texts CSV, TSV, JSON and NDJSON have every "
-        "measure by head without it");
+    throw UsageError("--measures all applies to a table of heads; over many texts, CSV, TSV, JSON "
+                     "and NDJSON have every measure by head without it");
   asked.settings = fmt::format("stats\n{}{}\n", *choices, request.layer);
   return run_text_stats(request, asked, common);
 }
@@ -189,19 +186,19 @@ int Stats::run() {
   if (texts.asked()) return run_texts();
   const std::string picture = picture_format(output, !grid.empty());
   if (!picture.empty() && grid.empty())
-    throw UsageError("a picture of heads is of one measure: --grid entropy");
+    throw UsageError("a picture of heads shows one measure: --grid entropy");
   const std::string form = picture_or_form(output, !grid.empty());
   figure.check(form, request, common);
   OpenedModel model = open_model(request, common);
   measuring.threads = common.threads, measuring.ranks = &world();
   measuring.projections = asks_for_projections(form);
 
-  // What each file gets: the heads of all layers, unless the path has placeholders.
+  // The rows of each file: the heads of all layers, unless the path has placeholders.
   StatsFiles files;
   SinkNote sinks;
   SeparatorWords separators(measuring.separators);
   std::string above, unmeasured;
-  bool some_measured = false;
+  bool any_measured = false;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     if (model.chosen().size() == 1 && form == "table")
@@ -209,20 +206,20 @@ int Stats::run() {
     std::vector<Stage> per_head{Stage::weights};
     const std::vector<PlannedFile> planned =
         planned_files(output.path, loaded, measuring.selection, per_head, false);
-    // Once for all of them: a file of each item or head costs what one file does.
+    // One computation for all files.
     MeasureRequest measured = measuring;
     measured.selection = measuring.selection.placed(loaded.layer);
     measured.each_batch = mentions(output.path, "{batch}");
     measured.compute = model.compute();
     const Stopwatch watch(common.compute_s);
     LayerMeasures found = measure_heads(loaded.layer, measured);
-    for (const std::string& note : found.notes) tell_once(note, Severity::note);
-    separators.look_at(loaded.layer);
+    for (const std::string& note : found.notes) note_once(note, Severity::note);
+    separators.search(loaded.layer);
     const bool measures_stages = std::ranges::any_of(
         found.heads, [](const HeadMeasures& head) { return head.entropy || head.result_norm; });
-    some_measured |= measures_stages;
+    any_measured |= measures_stages;
     if (!measures_stages) unmeasured += (unmeasured.empty() ? "" : ", ") + id;
-    tell_sums(loaded.layer, found.heads);
+    warn_of_row_sums(loaded.layer, found.heads);
     report_overflow(found.overflow, common);
     if (!measured.each_batch) sinks.add(id, found.heads);
     if (planned.size() == 1) {
@@ -233,19 +230,19 @@ int Stats::run() {
     distribute(loaded, planned, std::move(found.heads), files);
   }
   if (const std::string missing = separators.missing(); !missing.empty())
-    tell_once(missing, Severity::warning);
+    note_once(missing, Severity::warning);
   if (!world().is_first()) return 0;
-  if (some_measured && !unmeasured.empty())
-    tell_once("layer " + unmeasured +
-                  ": no weights can be computed, so that its projections alone are measured",
+  if (any_measured && !unmeasured.empty())
+    note_once("layer " + unmeasured +
+                  ": no weights can be computed, so only its projections are measured",
               Severity::note);
   sinks.print(common);
   if (write(files, form, picture, above, title_of(model))) return 0;
-  tell_none();
+  note_no_heads();
   return 1;
 }
 
-/// Whether any head is written.
+/// Writes the files. Returns whether any head was written.
 bool Stats::write(StatsFiles& files, const std::string& form, const std::string& picture,
                   const std::string& above, const std::string& title) {
   bool found_any = false;
@@ -269,9 +266,9 @@ bool Stats::write(StatsFiles& files, const std::string& form, const std::string&
   return found_any;
 }
 
-/// "previous-token (previous ≥ 0.5), …": the one list that says what kinds there are.
+/// The list of kinds: "previous-token (previous ≥ 0.5), …".
 std::string kinds_help() {
-  std::string list = "only heads that look like this; the first of these that holds:";
+  std::string list = "show only heads of these kinds; a head has the first kind that applies:";
   for (const HeadKind& kind : head_kinds())
     list +=
         fmt::format("{} {} ({})", &kind == &head_kinds().front() ? "" : ",", kind.name, kind.text);
@@ -279,7 +276,7 @@ std::string kinds_help() {
 }
 
 std::string measures_help() {
-  std::string list = "all, or these columns, of";
+  std::string list = "the columns to show, or all; the measures are";
   for (const Measure& measure : mha::measures())
     list += fmt::format("{} {}", &measure == &mha::measures().front() ? "" : ",", measure.name);
   return list;
@@ -292,39 +289,40 @@ void add_rows_and_columns(Cli& cli, const std::shared_ptr<Stats>& stats) {
   cli.list("--kind", "NAME[,NAME]", stats->kinds, kinds_help())
       .offers(names_of_rows<std::string>(head_kinds()));
   cli.value("--sort", "COLUMN[:asc]", stats->sort,
-            "rows by a measure, the largest first, or the smallest with :asc; or by kind")
+            "sort rows by a measure, the largest first, or the smallest with :asc; or by kind")
       .offers(columns);
-  cli.value("--top", "N", stats->top, "only the first N rows");
+  cli.value("--top", "N", stats->top, "show only the first N rows");
   std::vector<std::string> measures = names_of_rows<std::string>(mha::measures());
   measures.insert(measures.begin(), "all");
   cli.list("--measures", "NAME[,NAME]", stats->measures, measures_help())
       .formerly("--all", "all")
       .offers(std::move(measures));
   cli.check([stats] { stats->take_all(); });
-  cli.flag("--above-uniform", stats->less_uniform,
-           "scores less what equal weights on the keys that each row may see would have: "
+  cli.flag("--above-uniform", stats->subtract_uniform,
+           "subtract the value for uniform weights over the keys that each row may attend to: "
            "previous_above for previous");
 }
 
 void add_stats_examples(Cli& cli) {
-  cli.example("stats data/quickstart.json", "the measures that tell the most");
+  cli.example("stats data/quickstart.json", "show the most informative measures");
   cli.example("stats data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "--causal --tokens data/induction/tokens.json",
-              "every head of a checkpoint, named for what it looks like");
+              "list every head of a checkpoint with its kind");
   cli.example("stats data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "--causal --tokens data/induction/tokens.json --kind induction --sort induction "
               "--measures induction,previous,max",
-              "the induction heads, the clearest first");
+              "list the induction heads, the clearest first");
   cli.example("stats data/bard-gpt2 --text 'my love, my good lord' --layer all --grid entropy",
-              "layers × heads in the terminal, coloured by a measure");
+              "draw layers × heads in the terminal, coloured by a measure");
   cli.example(
       "stats data/bard-gpt2 --text 'my love, my good lord' --text 'the king is dead' --layer 0 "
       "--spread --measures previous,entropy_share",
-      "the mean over texts, and what it varies by");
-  cli.example("stats data/quickstart.json --head 1 --measures all", "everything about one head");
+      "show means over texts with standard deviations");
+  cli.example("stats data/quickstart.json --head 1 --measures all",
+              "show every measure of one head");
   cli.example("stats data/induction -f csv --layer 0 --measures rank_q,cond_q,stiefel_q",
-              "of the weights alone: no input is needed");
-  cli.example("stats data/quickstart.json -o stats.json", "all of it for a program");
+              "measure weights alone, without an input");
+  cli.example("stats data/quickstart.json -o stats.json", "write everything for a program");
 }
 
 } // namespace
@@ -333,35 +331,35 @@ Run declare_stats(Cli& cli) {
   const auto stats = std::make_shared<Stats>();
   stats->choices = cli.choices();
   cli.about(
-      "One row a head: how it spreads its attention, where it looks, what it adds to the output, "
-      "how its blocks of the projections stretch space, and whether a naive softmax would "
-      "overflow; kind is a word for what the head looks like. Means are over all queries that may "
-      "attend to something, of all batch items. What cannot be computed from what is there is "
-      "null, or empty. docs/stats.md has every formula. Exit code 1: no head is of the --kind "
-      "asked for.");
+      "Prints one row for each head: how it spreads its attention, where it looks, what it adds to "
+      "the output, how its parts of the projections stretch space, and whether a naive softmax "
+      "would overflow; kind classifies the head. Means are over all queries that may attend to a "
+      "key, in all batch items. Measures that cannot be computed from the sources are null or "
+      "empty. docs/stats.md has every formula. Exit code 1: no head is of the requested --kind.");
   cli.group("Measuring");
   cli.value("--near", "N", stats->measuring.window,
-            "tokens to either side of the query that `window` counts; default: 8")
+            "number of tokens on either side of the query that `window` counts; default: 8")
       .formerly("--window");
-  cli.list(
-      "--separators", "TOKEN[,TOKEN]", stats->measuring.separators,
-      "tokens that `separator` counts, as the labels have them; default: [SEP], </s> and other "
-      "ends of texts, full stops, commas, colons, semicolons, ? and !, bars, >> and ends of "
-      "lines");
+  cli.list("--separators", "TOKEN[,TOKEN]", stats->measuring.separators,
+           "the tokens that `separator` counts, written as in the labels; default: [SEP], </s> and "
+           "other ends of texts, full stops, commas, colons, semicolons, ? and !, bars, >> and "
+           "ends of lines");
   add_rows_and_columns(cli, stats);
   add_text_stats(cli, stats->texts);
   cli.group("Output");
   add_grid_option(cli, stats->grid, names_of_rows<std::string>(mha::measures()));
   add_output(cli, stats->output, result_formats({"text", "png", "svg", "pdf"}),
-             "a file; {layer}, {batch} and {head} in it write one each; default: standard output",
+             "write to a file; {layer}, {batch} and {head} in PATH write one file for each; "
+             "default: standard output",
              all_placeholders);
   add_precision(cli, stats->precision,
                 [stats] { return picture_or_form(stats->output, !stats->grid.empty()); });
-  add_figure(cli, stats->figure, "without --grid they are numbers");
+  add_figure(cli, stats->figure, "without --grid, the output is numbers");
   for (const std::string name : {"window", "separator"})
     cli.unused({name == "window" ? "--near" : "--separators"}, [stats, name] {
-      return stats->shows(name) ? ""
-                                : fmt::format("is of the measure {}, which is not shown", name);
+      return stats->shows(name)
+                 ? ""
+                 : fmt::format("applies to the measure {}, which is not shown", name);
     });
   add_selection(cli, stats->measuring.selection,
                 {.batch = true, .head = true, .query = true, .key = false});

@@ -1,4 +1,4 @@
-// tokens: a text's token numbers, pieces and places.
+// tokens: lists a text's token numbers, pieces and offsets.
 
 #include "commands/commands.hpp"
 #include "output.hpp"
@@ -22,7 +22,7 @@ struct TokensCommand {
 
 int TokensCommand::run() {
   if (sources.size() != 1)
-    throw UsageError("tokens takes one checkpoint folder, whose tokenizer it uses");
+    throw UsageError("tokens takes one checkpoint folder or GGUF file with a tokenizer");
   const std::string form = form_of(output);
   const Text& text = request.text;
   if (!request.has_text())
@@ -32,8 +32,8 @@ int TokensCommand::run() {
   const std::vector<std::string> texts = texts_of(text.texts, text.files, text.each_line);
   report_notes(tokenizer.notes(), common);
   report_notes(notes_of_line_feeds(text, texts), common);
-  for (const std::string& one : texts) {
-    tokenizers::Encoding encoding = tokenizer.encode(one, text.special);
+  for (const std::string& input : texts) {
+    tokenizers::Encoding encoding = tokenizer.encode(input, text.special);
     report_notes(notes_of_text(encoding.notes, lists.size(), texts.size() > 1), common);
     render::TokenList list;
     list.reserve(encoding.tokens.size());
@@ -45,9 +45,9 @@ int TokensCommand::run() {
                                  [&](int id) { return tokenizer.text_in_utf8(id); },
                                  [&](int id) { return tokenizer.piece_of(id).value_or(""); }};
   const render::TextStyle text_style = text_style_of(output, common.color);
-  const auto write = [&](const std::string& path, const std::vector<render::TokenList>& some) {
+  const auto write = [&](const std::string& path, const std::vector<render::TokenList>& selected) {
     TextFile file(path);
-    render::write_tokens(some, names, form, text_style, file.sink());
+    render::write_tokens(selected, names, form, text_style, file.sink());
     file.finish();
   };
   if (!mentions(output.path, "{batch}"))
@@ -61,19 +61,20 @@ int TokensCommand::run() {
 
 Run declare_tokens(Cli& cli) {
   const auto tokens = std::make_shared<TokensCommand>();
-  cli.about("Cuts a text into tokens with the tokenizer beside a checkpoint (tokenizer.json, "
-            "vocab.json and merges.txt, or vocab.txt) and prints their numbers, pieces and the "
-            "bytes of the text that they stand for.");
+  cli.about(
+      "Splits a text into tokens with a checkpoint's tokenizer (tokenizer.json, vocab.json and "
+      "merges.txt, or vocab.txt) and prints their numbers, pieces and byte offsets in the text.");
   cli.positionals("CHECKPOINT", "a checkpoint folder with a tokenizer, or a GGUF file",
                   tokens->sources, true);
   add_text(cli, tokens->request, false);
   add_output(cli, tokens->output, result_formats(),
-             "write to a file; {batch} in PATH writes one a text",
+             "write to a file; {batch} in PATH writes one for each text",
              std::span(all_placeholders).subspan(1, 1));
   add_common(cli, tokens->common, false);
-  cli.example("tokens data/bard-llama --text 'To be, or not to be'", "a line a token");
+  cli.example("tokens data/bard-llama --text 'To be, or not to be'",
+              "print one line for each token");
   cli.example("tokens data/bard-bert --text 'Shall I compare thee?' -f json",
-              "ids, pieces and offsets for another program");
+              "print ids, pieces and offsets for another program");
   return [tokens] { return tokens->run(); };
 }
 

@@ -1,5 +1,5 @@
-# `cpack -G DEB` in a release build makes a package of each component: the program, the library for
-# others, the Python module.
+# `cpack -G DEB` in a release build makes a package for each component: the program, the library, the
+# Python module.
 set(CPACK_PACKAGE_NAME mha-inspect)
 set(CPACK_PACKAGE_CONTACT "mha-inspect developers <mha-inspect@example.org>")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
@@ -23,14 +23,14 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME mha-inspect)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "liblapack3 | liblapack.so.3") # loaded when `stats` asks
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "liblapack3 | liblapack.so.3") # loaded when `stats` needs it
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "every step of multi-head attention, visible
-Takes an attention layer's input and weights from files (JSON, NumPy,
-safetensors, checkpoint folders, raw bytes) and prints, writes or explains any
-intermediate: queries, keys and values of every head, scores before and after
-scaling and masking, attention weights, the output.
+Reads an attention layer's input and weights from files (JSON, NumPy,
+safetensors, checkpoint folders, raw bytes) and prints, writes or explains
+every intermediate result: queries, keys and values of each head, scores before
+and after scaling and masking, attention weights, the output.
 
-Example layers lie in /usr/share/mha-inspect/data.")
+Example layers are in /usr/share/mha-inspect/data.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmha-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
@@ -45,19 +45,19 @@ if(TARGET mha-shared) # the soname, and so the package, changes with the minor v
   set(CPACK_POST_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/triggers.cmake)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libmha${soname} (= ${PROJECT_VERSION})")
   set(CPACK_COMPONENT_SHARED_DESCRIPTION "multi-head attention, step by step: the shared library
-What programs need that were linked with libmha: it computes an attention
-layer and hands out every intermediate.")
+Required by programs that are linked with libmha, which computes an attention
+layer and returns every intermediate result.")
 endif()
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "multi-head attention, step by step: the library
-Headers, library, CMake package and pkg-config file of what mha-inspect
-computes with: reads a layer from files and hands out every intermediate of
-multi-head attention.")
+Headers, library, CMake package and pkg-config file of the library used by
+mha-inspect, which reads a layer from files and returns every intermediate
+result of multi-head attention.")
 set(CPACK_COMPONENT_PROGRAM_REQUIRED ON)
 
 set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-mha-inspect)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS ON)
-if(TARGET mha-python) # the interpreter that it was built for, and no other
+if(TARGET mha-python) # only the interpreter that it was built for
   get_target_property(version mha-python MHA_INTERPRETER_VERSION)
   string(REPLACE "." ";" parts ${version})
   list(GET parts 1 minor)
@@ -66,8 +66,8 @@ if(TARGET mha-python) # the interpreter that it was built for, and no other
 endif()
 set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/python/postinst ${CMAKE_CURRENT_LIST_DIR}/python/prerm)
 set(CPACK_COMPONENT_PYTHON_DESCRIPTION "multi-head attention, step by step: the Python module
-The module mha computes every intermediate of multi-head attention, from NumPy
-arrays, files or a model's checkpoint and a text, and hands it out as NumPy
+The module mha computes every intermediate result of multi-head attention from
+NumPy arrays, files, or a model's checkpoint and a text, and returns NumPy
 arrays without a copy.")
 
 include(CPack)

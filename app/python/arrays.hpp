@@ -1,5 +1,5 @@
 #pragma once
-// NumPy's arrays as tensors and back, without a copy.
+// Converts NumPy arrays to tensors and back without a copy.
 
 #include "unlocked.hpp"
 
@@ -21,12 +21,12 @@ namespace py = pybind11;
 
 namespace mha::python {
 
-/// An array as Python hands it on: aligned, of the machine's byte order, its strides whole
-/// elements, with the name of its element type (bfloat16 arrives as uint16), or "weak": float64
-/// numbers that were written without a type.
+/// An array as Python passes it: aligned, in native byte order, with strides of whole elements, and
+/// with the name of its element type (bfloat16 is passed as uint16) or "weak" for float64 numbers
+/// written without a type.
 using Array = std::pair<py::array, std::string>;
 
-/// The array's memory as a tensor, which keeps the array; copied once where mha::borrowed says so.
+/// A tensor over the array's memory that keeps the array alive. Copied only if mha::borrowed must.
 inline Tensor tensor_of(const Array& given) {
   const auto& [array, dtype] = given;
   const Shape shape(array.shape(), array.shape() + array.ndim());
@@ -42,7 +42,7 @@ inline Tensor tensor_of(const Array& given) {
                   static_cast<const std::byte*>(array.data()), shape, strides, owner);
 }
 
-/// The tensor's memory as an array that is only read, which keeps the tensor.
+/// A read-only array over the tensor's memory that keeps the tensor alive.
 inline py::array array_of(const Tensor& tensor) {
   const bool wide = tensor.dtype() == DType::f64;
   const py::dtype dtype = wide ? py::dtype::of<double>() : py::dtype::of<float>();
@@ -54,7 +54,7 @@ inline py::array array_of(const Tensor& tensor) {
   return array;
 }
 
-/// The precision to compute in; none where nothing is said.
+/// The precision to compute in, if given.
 inline std::optional<DType> precision_named(const std::string& dtype) {
   if (dtype.empty()) return std::nullopt;
   try {
@@ -64,8 +64,8 @@ inline std::optional<DType> precision_named(const std::string& dtype) {
   }
 }
 
-/// A message of the library as Python has it: a tensor with a key is a keyword argument, one of a
-/// dictionary stands in brackets.
+/// Rewords a message of the library for Python: a tensor with a key becomes a keyword argument, or
+/// a dictionary's item in brackets.
 inline std::string in_python(std::string text) {
   constexpr std::string_view of_dict = "=dict:";
   for (std::size_t at = 0; (at = text.find(of_dict, at)) != std::string::npos;) {
@@ -86,7 +86,7 @@ inline std::string in_python(std::string text) {
   return text;
 }
 
-/// Of each note whether it is a warning, and its text.
+/// For each note, whether it is a warning, and its text.
 using Notes = std::vector<std::pair<bool, std::string>>;
 inline Notes notes_of(const std::vector<Note>& notes) {
   Notes list;
@@ -94,8 +94,8 @@ inline Notes notes_of(const std::vector<Note>& notes) {
   return list;
 }
 
-/// A class whose objects only our functions make: one that Python would allocate itself, by
-/// T.__new__(T) or in a copy, has no contents that a function could use.
+/// A class whose objects only this module's functions make. An object that Python allocates itself,
+/// by T.__new__(T) or in a copy, would have no usable contents.
 template <class T> py::class_<T> class_of(py::module_& module, const char* name) {
   py::class_<T> made(module, name);
   auto* const type = reinterpret_cast<PyTypeObject*>(made.ptr());
@@ -108,7 +108,7 @@ template <class T> py::class_<T> class_of(py::module_& module, const char* name)
   return made;
 }
 
-/// The sizes of a layer that no input changes, by their letters.
+/// The sizes of a layer that do not depend on the input, by their letters.
 py::dict sizes_of(const Dims& dims);
 
 /// mha::Model and what belongs to it.

@@ -1,4 +1,4 @@
-// mha::diff and mha::diagnose for Python. What users see of them is in mha/diagnose.py.
+// mha::diff and mha::diagnose for Python. The public interface is in mha/diagnose.py.
 
 #include "arrays.hpp"
 
@@ -18,9 +18,9 @@ namespace mha::python {
 
 namespace {
 
-using Arrays = std::vector<std::pair<std::string, Array>>;
+using NamedArrays = std::vector<std::pair<std::string, Array>>;
 
-Saved saved_of(std::vector<std::string> files, const Arrays& arrays) {
+Saved saved_of(std::vector<std::string> files, const NamedArrays& arrays) {
   Saved saved;
   saved.files = std::move(files);
   for (const auto& [name, array] : arrays) saved.tensors.emplace_back(name, tensor_of(array));
@@ -73,10 +73,10 @@ py::tuple tuple_of(const Differences& found) {
                         notes_of(found.notes));
 }
 
-/// What is asked of a comparison: stages by name, and tolerances.
+/// The options of a comparison: names of stages, and tolerances.
 using Asked = std::tuple<std::vector<std::string>, std::optional<double>, std::optional<double>>;
 
-DiffOptions options_of(const Asked& asked) {
+DiffOptions diff_options_of(const Asked& asked) {
   DiffOptions options;
   const auto& [stages, absolute, relative] = asked;
   for (const std::string& name : stages) options.stages.push_back(stage_named(name));
@@ -84,7 +84,7 @@ DiffOptions options_of(const Asked& asked) {
   return options;
 }
 
-RunOptions options_of(std::size_t threads, const py::object& progress) {
+RunOptions run_options_of(std::size_t threads, const py::object& progress) {
   RunOptions options;
   options.threads = threads;
   options.progress = progress_of(progress);
@@ -92,31 +92,31 @@ RunOptions options_of(std::size_t threads, const py::object& progress) {
 }
 
 py::tuple differences_of_model(const Model& model, const Tokens& tokens,
-                               std::vector<std::string> files, const Arrays& arrays,
+                               std::vector<std::string> files, const NamedArrays& arrays,
                                const Asked& asked, std::size_t threads,
                                const py::object& progress) {
-  const RunOptions options = options_of(threads, progress);
-  const DiffOptions of_diff = options_of(asked);
+  const RunOptions options = run_options_of(threads, progress);
+  const DiffOptions of_diff = diff_options_of(asked);
   const Saved saved = saved_of(std::move(files), arrays);
   return tuple_of(without_lock([&] { return diff(model, tokens, saved, of_diff, options); }));
 }
 
 py::tuple differences_of_layer(const Layer& layer, std::vector<std::string> files,
-                               const Arrays& arrays, const std::string& id, const Asked& asked,
+                               const NamedArrays& arrays, const std::string& id, const Asked& asked,
                                std::size_t threads) {
-  const DiffOptions of_diff = options_of(asked);
+  const DiffOptions of_diff = diff_options_of(asked);
   const Saved saved = saved_of(std::move(files), arrays);
   return tuple_of(without_lock([&] { return diff(layer, saved, id, of_diff, threads); }));
 }
 
 py::tuple of_model(const Model& model, const Tokens& tokens, std::vector<std::string> files,
-                   const Arrays& arrays, std::size_t threads, const py::object& progress) {
-  const RunOptions options = options_of(threads, progress);
+                   const NamedArrays& arrays, std::size_t threads, const py::object& progress) {
+  const RunOptions options = run_options_of(threads, progress);
   const Saved saved = saved_of(std::move(files), arrays);
   return tuple_of(without_lock([&] { return diagnose(model, tokens, saved, options); }));
 }
 
-py::tuple of_layer(const Layer& layer, std::vector<std::string> files, const Arrays& arrays,
+py::tuple of_layer(const Layer& layer, std::vector<std::string> files, const NamedArrays& arrays,
                    const std::string& id, std::size_t threads) {
   const Saved saved = saved_of(std::move(files), arrays);
   return tuple_of(without_lock([&] { return diagnose(layer, saved, id, threads); }));

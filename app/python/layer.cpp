@@ -1,4 +1,4 @@
-// mha::Layer for Python. What users see of it is in mha/layer.py.
+// mha::Layer for Python. The public interface is in mha/layer.py.
 
 #include "arrays.hpp"
 
@@ -18,12 +18,12 @@ namespace mha::python {
 
 namespace {
 
-/// The settings in force, as a file would have them.
+/// The settings in effect, written as in a file.
 py::dict settings_of(const Layer& layer) {
-  py::dict said;
+  py::dict settings;
   for (const SettingInfo& info : settings_table())
-    said[py::str(std::string(info.name))] = info.get(layer.settings);
-  return said;
+    settings[py::str(std::string(info.name))] = info.get(layer.settings);
+  return settings;
 }
 
 py::dict dims_of(const Layer& layer) {
@@ -40,8 +40,8 @@ std::vector<std::string> stages_of(const Layer& layer) {
   return names;
 }
 
-void stream(const Layer& layer, const std::string& stage, const py::function& use,
-            std::size_t threads) {
+void stream_layer(const Layer& layer, const std::string& stage, const py::function& use,
+                  std::size_t threads) {
   const Unlocked free;
   mha::stream(
       layer, stage,
@@ -91,7 +91,7 @@ void add_layer(py::module_& module) {
              const Unlocked free;
              return layer.with(name, tensor);
            })
-      .def("stream", &stream);
+      .def("stream", &stream_layer);
   module.def("settings", &table_of_settings);
   module.def("tensors", &table_of_tensors);
 }

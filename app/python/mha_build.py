@@ -1,6 +1,6 @@
-"""What `pip install ./app/python` calls to build the module `mha` (PEP 517): CMake and a zip archive.
+"""The PEP 517 backend of `pip install ./app/python`: builds the module `mha` with CMake and packs a wheel.
 
-Settings: `--config-settings build-dir=DIR` builds in a folder that stays, or uses what was built there;
+Settings: `--config-settings build-dir=DIR` builds in a permanent folder and reuses what was built there;
 `--config-settings cmake-args="-D…"` goes to CMake.
 """
 
@@ -99,7 +99,7 @@ def build_sdist(sdist_directory: str, config_settings=None) -> str:
     with tarfile.open(Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as archive:
         for name in filter(None, listed.split("\0")):
             archive.add(ROOT / name, f"{base}/{name}", recursive=False)
-        # pip looks for both at the archive's top, which has the backend in a folder.
+        # pip expects both files at the top of the archive, where the backend is in a folder.
         project = (HERE / "pyproject.toml").read_text().replace('["."]', f'["{HERE.relative_to(ROOT).as_posix()}"]')
         for name, text in {"PKG-INFO": METADATA.format(version=_version()), "pyproject.toml": project}.items():
             entry = tarfile.TarInfo(f"{base}/{name}")

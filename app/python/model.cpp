@@ -1,4 +1,4 @@
-// mha::Model, Tokens, Run and Patch for Python. What users see of them is in mha/model.py.
+// mha::Model, Tokens, Run and Patch for Python. The public interface is in mha/model.py.
 
 #include "arrays.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-/// The options of a call; the caller holds `progress` for as long as it lasts.
+/// The options of a call. The caller keeps `progress` alive during the call.
 RunOptions options_of(std::vector<std::string> keep, std::vector<Patch> patches, bool streams,
                       std::size_t threads, const py::object& progress) {
   RunOptions options;
@@ -39,7 +39,7 @@ Model open(std::string folder, const std::string& dtype, std::optional<std::size
 }
 
 Patch rows(const std::string& place, py::function function) {
-  // The function is let go by whichever thread lets go of the patch.
+  // The last owner of the patch deletes the function, from any thread.
   const auto kept =
       std::shared_ptr<py::function>(new py::function(std::move(function)), [](py::function* last) {
         const py::gil_scoped_acquire lock;
@@ -52,9 +52,9 @@ Patch rows(const std::string& place, py::function function) {
   });
 }
 
-void stream(const Model& model, const Tokens& tokens, const std::vector<std::string>& stages,
-            const py::function& use, std::vector<Patch> patches, std::size_t threads,
-            const py::object& progress) {
+void stream_model(const Model& model, const Tokens& tokens, const std::vector<std::string>& stages,
+                  const py::function& use, std::vector<Patch> patches, std::size_t threads,
+                  const py::object& progress) {
   const RunOptions options = options_of({}, std::move(patches), true, threads, progress);
   const Unlocked free;
   model.stream(
@@ -185,7 +185,7 @@ void add_model(py::module_& module) {
                  options_of(std::move(keep), std::move(patches), streams, threads, progress);
              return without_lock([&] { return model.run(tokens, options); });
            })
-      .def("stream", &stream)
+      .def("stream", &stream_model)
       .def("layer",
            [](const Model& model, const std::string& layer, const std::optional<Tokens>& tokens,
               std::size_t threads, const py::object& progress) {

@@ -1,5 +1,5 @@
-// The native part of the Python module `mha`: NumPy arrays in and out without a copy, the library
-// in between without the interpreter's lock. What users see of it is in mha/__init__.py.
+// The native part of the Python module `mha`: passes NumPy arrays without a copy, and runs the
+// library without the interpreter's lock. The public interface is in mha/__init__.py.
 
 #include "arrays.hpp"
 
@@ -38,7 +38,7 @@ using mha::python::in_python;
 using mha::python::tensor_of;
 using Arrays = std::vector<std::pair<std::string, Array>>;
 
-/// A dictionary of a caller's, as a file's contents.
+/// A caller's dictionary, which is read like a file.
 struct Memory {
   std::string name;
   Arrays tensors;
@@ -60,11 +60,11 @@ mha::io::Contents contents_of(const Memory& memory) {
   return contents;
 }
 
-/// One layer's stages, kept.
+/// The computed stages of one layer.
 struct Computed {
   std::string id, naming;
   std::vector<std::pair<std::string, mha::Tensor>> stages;
-  mha::python::Notes notes; ///< whether it is a warning; the text
+  mha::python::Notes notes; ///< whether each is a warning, and its text
 };
 
 std::vector<mha::Stage> stages_wanted(const mha::Layer& layer, const std::string& id,
@@ -80,10 +80,9 @@ std::vector<mha::Stage> stages_wanted(const mha::Layer& layer, const std::string
     const mha::Stage stage = mha::stage_named(name);
     const mha::PlaceLayers named = mha::layers_of_place(name, name);
     mha::require_of_model(name, stage, named);
-    if (mha::is_of_model(stage) != (layer.ends != nullptr)) continue; // another "layer" has it
+    if (mha::is_of_model(stage) != (layer.ends != nullptr)) continue; // another layer has the stage
     if (id.empty() && !layer.ends && named.names_layer() && !named.every_layer)
-      mha::fail("{}: there is one layer, which has no number; name it {}", name,
-                mha::name_of(stage));
+      mha::fail("{}: the only layer has no number; use the name {}", name, mha::name_of(stage));
     const std::optional<std::size_t> number = mha::naming::layer_number(name);
     if (number && !id.empty() && number != mha::naming::layer_number(id)) continue;
     mha::require_stage(layer, stage);
@@ -92,18 +91,18 @@ std::vector<mha::Stage> stages_wanted(const mha::Layer& layer, const std::string
   return wanted;
 }
 
-/// What a run has kept, and how many layers are still to come.
-struct Room {
+/// The bytes that a run has kept, and the number of layers still to compute.
+struct MemoryUse {
   std::size_t kept = 0, layers = 0;
 
-  /// Refuses a layer's stages where they, or those of as many layers as come, would not fit.
+  /// Throws Error if a layer's stages, or those of all remaining layers, would not fit in memory.
   void require(const mha::Layer& layer, const std::vector<mha::Stage>& wanted,
                const std::vector<std::string>& names) {
     const std::size_t bytes = mha::api::bytes_of(layer, mha::StageSet(wanted));
     const bool of_each = std::ranges::none_of(
         names, [](const auto& name) { return mha::naming::layer_number(name).has_value(); });
-    mha::require_memory(kept + bytes * (of_each ? layers : 1), "the stages asked for",
-                        "ask for fewer, stages=[…], or stream them");
+    mha::require_memory(kept + bytes * (of_each ? layers : 1), "the requested stages",
+                        "request fewer with stages=[…], or stream them");
     kept += bytes, --layers;
   }
 };
@@ -113,13 +112,13 @@ mha::python::Notes notes_of_layer(const mha::Layer& layer, std::vector<mha::Note
   return mha::python::notes_of(notes);
 }
 
-/// Computes stages of a layer, called `id` in their names; `by`: how.
+/// Computes stages of a layer whose names contain `id`; `by` computes it.
 Computed compute_layer(const mha::Layer& layer, const std::string& id,
-                       const std::vector<std::string>& names, std::size_t threads, Room& room,
-                       const mha::ComputeLayer& by = mha::compute) {
+                       const std::vector<std::string>& names, std::size_t threads,
+                       MemoryUse& memory, const mha::ComputeLayer& by = mha::compute) {
   Computed computed{id, {}, {}, {}};
   const std::vector<mha::Stage> wanted = stages_wanted(layer, id, names);
-  room.require(layer, wanted, names);
+  memory.require(layer, wanted, names);
   mha::Trace kept(layer, wanted);
   mha::OverflowWatch overflow(layer);
   mha::Several all;
@@ -130,8 +129,8 @@ Computed compute_layer(const mha::Layer& layer, const std::string& id,
   by(layer, mha::make_plan(layer, all.wants()), all, threads);
   for (mha::Stage stage : wanted)
     computed.stages.emplace_back(mha::name_of(stage), kept.value(stage));
-  if (const mha::Message told = overflow.report(layer); !told.empty())
-    computed.notes.emplace_back(true, in_python(told.in_words(mha::Wording::program)));
+  if (const mha::Message warning = overflow.report(layer); !warning.empty())
+    computed.notes.emplace_back(true, in_python(warning.in_words(mha::Wording::program)));
   return computed;
 }
 
@@ -141,7 +140,7 @@ py::dict arrays_of(const Computed& layer) {
   return stages;
 }
 
-/// Everything that run() is told, as mha/__init__.py sorts it.
+/// The arguments of run(), sorted by mha/__init__.py.
 struct Request {
   std::vector<std::string> sources;
   std::vector<Memory> memory;
@@ -171,7 +170,7 @@ mha::RunRequest request_of(const Request& given) {
   return request;
 }
 
-/// Computes what is asked for; (title, [(id, naming, {stage: array}, [(warning, note)])]).
+/// Computes a request. Returns (title, [(id, naming, {stage: array}, [(warning, note)])]).
 py::tuple run(const Request& given) {
   mha::RunRequest request = request_of(given);
   std::string title;
@@ -182,11 +181,11 @@ py::tuple run(const Request& given) {
       mha::OpenedModel model(std::move(request));
       model.threads = given.threads;
       title = model.title();
-      Room room{.layers = model.chosen().size()};
+      MemoryUse memory{.layers = model.chosen().size()};
       for (const std::string& id : model.chosen()) {
         mha::LoadedLayer loaded = model.load(id);
         Computed done =
-            compute_layer(loaded.layer, id, given.stages, given.threads, room, model.compute());
+            compute_layer(loaded.layer, id, given.stages, given.threads, memory, model.compute());
         mha::python::Notes notes = notes_of_layer(loaded.layer, std::move(loaded.notes));
         done.naming = loaded.naming,
         done.notes.insert(done.notes.begin(), notes.begin(), notes.end());
@@ -200,7 +199,7 @@ py::tuple run(const Request& given) {
   return py::make_tuple(title, results);
 }
 
-/// Computes stages of a layer that is made: ({stage: array}, [(warning, note)]).
+/// Computes stages of a Layer object. Returns ({stage: array}, [(warning, note)]).
 py::tuple run_layer(const mha::Layer& layer, const std::string& id,
                     const std::vector<std::string>& stages, std::size_t threads) {
   Computed done;
@@ -212,14 +211,14 @@ py::tuple run_layer(const mha::Layer& layer, const std::string& id,
         mha::require_stage(layer, mha::stage_named(name));
         mha::fail("{}: this is layer {}", name, id);
       }
-      Room room{.layers = 1};
-      done = compute_layer(layer, id, stages, threads, room);
+      MemoryUse memory{.layers = 1};
+      done = compute_layer(layer, id, stages, threads, memory);
     });
   }
   return py::make_tuple(arrays_of(done), done.notes);
 }
 
-/// One layer of sources: (title, id, naming, [(warning, note)], layer).
+/// Loads one layer of the sources. Returns (title, id, naming, [(warning, note)], layer).
 py::tuple load(const Request& given) {
   mha::RunRequest request = request_of(given);
   request.X_is_stream = true;
@@ -231,8 +230,7 @@ py::tuple load(const Request& given) {
       mha::OpenedModel model(std::move(request));
       title = model.title();
       if (model.chosen().size() != 1)
-        mha::fail("{}: {} layers are chosen, and one is loaded at a time", title,
-                  model.chosen().size());
+        mha::fail("{}: {} layers are chosen, but load() takes one", title, model.chosen().size());
       loaded = model.load(model.chosen()[0]);
     });
   }
@@ -240,7 +238,7 @@ py::tuple load(const Request& given) {
   return py::make_tuple(title, loaded.id, loaded.naming, notes, std::move(loaded.layer));
 }
 
-/// The ids of the layers that the sources hold.
+/// The ids of the layers in the sources.
 std::vector<std::string> layers(const Request& given) {
   mha::RunRequest request = request_of(given);
   const mha::python::Unlocked free;
@@ -314,7 +312,8 @@ PYBIND11_MODULE(_core, module) {
   });
   module.def("require_setting", [](const std::string& name) {
     mha::Settings unused;
-    if (!mha::find_setting(name)) mha::set(unused, name, "", name); // throws Error: no such setting
+    if (!mha::find_setting(name))
+      mha::set(unused, name, "", name); // throws Error for the unknown setting
   });
   module.def("is_setting",
              [](const std::string& name) { return mha::find_setting(name) != nullptr; });

@@ -1,5 +1,6 @@
 #pragma once
-// Computations without the interpreter's lock, which signals and Python's end reach.
+// Computations without the interpreter's lock that can be interrupted by signals and by Python's
+// exit.
 
 #include <mha/system/watch.hpp>
 
@@ -17,24 +18,24 @@ namespace py = pybind11;
 
 namespace mha::python {
 
-/// The threads that compute without the interpreter's lock. A thread that asks for the lock once
-/// Python is ending is ended there and then, amid functions that cannot be unwound, and the process
-/// with it: so what daemon threads compute ends before Python does.
+/// The threads that compute without the interpreter's lock. A thread that requests the lock while
+/// Python exits is terminated in the middle of functions that cannot be unwound, and the process
+/// with it. Therefore computations of daemon threads are stopped before Python exits.
 class Computing {
 public:
   static void begin() { ++count(); }
   static void end() { --count(); }
-  /// Around a call of Python's within a computation.
+  /// Mark a call into Python within a computation.
   static void begin_call() { ++calling(); }
   static void end_call() { --calling(); }
-  /// Throws Python's SystemExit, which ends a thread without a word, where Python is ending.
+  /// If Python is exiting, throws Python's SystemExit, which ends a thread without a message.
   static void require_python() {
     if (!ending()) return;
     const py::gil_scoped_acquire lock;
     PyErr_SetNone(PyExc_SystemExit);
     throw py::error_already_set();
   }
-  /// To be called once, when the module is loaded.
+  /// Called once when the module is loaded.
   static void watch_for_end() {
     // The child of a fork has none of the other threads.
     pthread_atfork(nullptr, nullptr, [] { count() = 0, calling() = 0; });
@@ -42,8 +43,8 @@ public:
   }
 
 private:
-  /// Ends what is computed before its next layer, and waits for it; less long where all that runs
-  /// is Python's functions, which may never come back.
+  /// Stops computations before their next layer and waits for them, but only briefly if all of them
+  /// are in Python functions, which may never return.
   static void end_all() {
     using std::chrono::steady_clock, std::chrono::seconds;
     ending() = true;
@@ -61,12 +62,12 @@ private:
     return threads;
   }
   static std::atomic<bool>& ending() {
-    static std::atomic<bool> is_so = false;
-    return is_so;
+    static std::atomic<bool> is_ending = false;
+    return is_ending;
   }
 };
 
-/// Holds the interpreter's lock as long as it lives: for a call of Python's within a computation.
+/// Holds the interpreter's lock during its lifetime, for a call into Python within a computation.
 class Call {
 public:
   Call() { Computing::begin_call(); }
@@ -78,9 +79,9 @@ private:
   py::gil_scoped_acquire lock_;
 };
 
-/// Lets go of the interpreter's lock as long as it lives, so that other threads of Python run
-/// beside a computation. The main thread, which alone gets Python's signals, looks at them before
-/// each layer: Ctrl-C ends what it computes. Other threads look whether Python is ending.
+/// Releases the interpreter's lock during its lifetime, so that other Python threads run beside a
+/// computation. The main thread, the only one that gets Python's signals, checks them before each
+/// layer, so Ctrl-C stops its computation. Other threads check whether Python is exiting.
 class Unlocked {
   using Clock = std::chrono::steady_clock;
 
@@ -115,14 +116,14 @@ private:
   std::optional<py::gil_scoped_release> free_;
 };
 
-/// What a computation gives that other threads of Python may run beside.
+/// The result of a computation without the interpreter's lock.
 template <class Compute> auto without_lock(Compute&& compute) {
   const Unlocked free;
   return compute();
 }
 
-/// A function of Python that gets the share that is done, or None; the caller holds it for as long
-/// as a computation lasts.
+/// Wraps a Python function that gets the finished share of a computation, or None. The caller keeps
+/// the function alive during the computation.
 inline std::function<void(double)> progress_of(const py::object& function) {
   if (function.is_none()) return {};
   return [called = function.ptr()](double share) {

@@ -9,14 +9,14 @@ namespace mha::app {
 
 namespace {
 
-/// Where the cursor stands, and how words are offered.
+/// The beginning of the script: finds the word at the cursor.
 constexpr std::string_view bash_start =
     R"(# bash completion of mha-inspect: made by `mha-inspect completion bash`.
 
 _mha_inspect() {
   COMPREPLY=()
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} kept=
-  # --name=value and NAME=FILE: bash hands over the parts, or the whole where = breaks no words.
+  # --name=value and NAME=FILE: bash passes the parts, or the whole word if = does not break words.
   if [[ $word == = ]]; then
     word=
   elif [[ $before == = ]]; then
@@ -67,7 +67,7 @@ std::string names_of(const Option& option, std::string_view separator) {
   return names;
 }
 
-/// What is offered for the value of an option.
+/// The completions of an option's value.
 std::string offer_of(const Option& option) {
   switch (option.completes) {
   case Completes::nothing:
@@ -86,7 +86,7 @@ std::string offer_of(const Option& option) {
 std::string command_branch(const Declared& declared) {
   const Cli& cli = declared.cli;
   std::vector<std::string> options{"--help"};
-  std::vector<std::pair<std::string, std::string>> branches; // names, what is offered
+  std::vector<std::pair<std::string, std::string>> branches; // names, completions
   for (const Option& option : cli.options()) {
     options.push_back(names_of(option, " "));
     if (!option.off.empty()) options.push_back(option.off);

@@ -1,4 +1,4 @@
-// fish: one `complete` line an option.
+// fish: one `complete` line for each option.
 
 #include "shells/shells.hpp"
 #include <mha/system/characters.hpp>
@@ -18,7 +18,7 @@ std::string option_names(const Option& option) {
   return names;
 }
 
-/// What completes the value: -x takes nothing but these words, -r files.
+/// The completions of a value: -x for only these words, -r for files.
 std::string fish_action(const Option& option) {
   if (option.is_flag()) return "";
   switch (option.completes) {
@@ -51,9 +51,10 @@ std::string fish_script(const std::vector<Declared>& commands) {
   out += fmt::format("complete -c mha-inspect -n {} -f\n", literal(none));
   for (const Declared& declared : commands)
     line(none, " -a " + declared.cli.command(), declared.command->summary);
-  line(none, " -a help", "what a command does, its options and examples");
+  line(none, " -a help", "describe a command, its options and examples");
   line(none, " -l version", "the version");
-  out += "complete -c mha-inspect -l help -s h -d 'what it does, its options and examples'\n";
+  out +=
+      "complete -c mha-inspect -l help -s h -d 'describe the command, its options and examples'\n";
   line("__fish_seen_subcommand_from help", " -f -a " + literal(names.substr(1)), "command");
   for (const Declared& declared : commands) {
     const Cli& cli = declared.cli;

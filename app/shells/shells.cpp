@@ -23,7 +23,7 @@ std::span<const Shell> shells() {
 
 const Shell& shell_named(std::string_view name) {
   if (const Shell* shell = find_named(every_shell, name)) return *shell;
-  fail("no shell is called '{}'", name);
+  fail("unknown shell '{}'", name);
 }
 
 std::vector<std::string> stage_words() {

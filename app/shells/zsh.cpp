@@ -1,4 +1,4 @@
-// zsh: specifications for _arguments, one list a command.
+// zsh: specifications for _arguments, one list for each command.
 
 #include "shells/shells.hpp"
 #include <mha/system/characters.hpp>
@@ -7,17 +7,17 @@ namespace mha::app {
 
 namespace {
 
-/// An explanation inside [] of a specification.
+/// A description inside [] of a specification.
 std::string described(std::string_view help) {
   return with_replaced(brief(help), {{'[', "\\["}, {']', "\\]"}, {':', "\\:"}, {'\\', "\\\\"}});
 }
 
-/// A value's name, where a colon would end it.
+/// A value's name with escaped colons.
 std::string named(std::string_view name) {
   return with_replaced(name, {{':', "\\:"}});
 }
 
-/// What completes the value of an option.
+/// The completions of an option's value.
 std::string zsh_action(const Option& option) {
   switch (option.completes) {
   case Completes::nothing:
@@ -51,9 +51,10 @@ void specify(std::string& out, const Option& option) {
 
 void add_command(std::string& out, const Declared& declared) {
   const Cli& cli = declared.cli;
-  out += fmt::format("    {})\n      specs=(\n        '(- *)--help[what it does, its options and "
-                     "examples]'\n",
-                     cli.command());
+  out += fmt::format(
+      "    {})\n      specs=(\n        '(- *)--help[describe the command, its options and "
+      "examples]'\n",
+      cli.command());
   for (const Option& option : cli.options()) specify(out, option);
   if (!cli.positional_choices().empty())
     out += "        " +
@@ -94,7 +95,7 @@ std::string zsh_script(const std::vector<Declared>& commands) {
   out += "_mha_inspect_commands() {\n  local -a commands\n  commands=(\n";
   for (const Declared& declared : commands)
     out += "    " + quoted(declared.cli.command() + ":" + named(declared.command->summary)) + "\n";
-  out += "    'help:what a command does, its options and examples'\n  )\n"
+  out += "    'help:describe a command, its options and examples'\n  )\n"
          "  _describe command commands\n}\n\n";
   out += R"(_mha_inspect() {
   setopt localoptions extendedglob

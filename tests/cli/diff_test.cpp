@@ -347,5 +347,5 @@ TEST_CASE_METHOD(DiffLayer, "diff: --exact says whether a difference is rounding
     CHECK(stage["exact"]["ours"] < 1e-4);
     CHECK(stage["exact"]["reference"] <= stage["exact"]["ours"]);
   }
-  CHECK_THAT(exact({"--dtype", "f64"}).err, Contains("--exact says how far float32 is from"));
+  CHECK_THAT(exact({"--dtype", "f64"}).err, Contains("--exact measures the distance of float32"));
 }

@@ -244,7 +244,7 @@ TEST_CASE("dump: more than a gigabyte that was not asked for is refused before i
   const Result refused = run({"dump", path, "-o", folder.path("all.npz")});
   CHECK(refused.code == 2);
   CHECK(one_line(refused.err));
-  CHECK_THAT(refused.err, Contains(" GB: name some with --stage"));
+  CHECK_THAT(refused.err, Contains(" GB: choose some with --stage"));
   CHECK_THAT(refused.err, Contains("--all-stages"));
   CHECK_FALSE(folder.has("all.npz"));
   std::string ids = "1";

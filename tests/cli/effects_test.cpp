@@ -159,32 +159,32 @@ TEST_CASE("effects: layers × heads as a picture, by the first effect or the one
 TEST_CASE("effects: what cannot be told is refused, with the cure") {
   for (const auto& [arguments, expected] : {
            std::pair<std::string, std::string>("effects data/bard-gpt2", "effects needs a text"),
-           {gpt2 + "--layer 1", "--layer chooses nothing"},
+           {gpt2 + "--layer 1", "--layer has no effect"},
            {gpt2 + "--answer 'wherefore art thou'", "is not a single token"},
            {gpt2 + "--answer-id 99999", "the vocabulary has 0 to"},
            {gpt2 + "--ablate resample", "this is one text; give several"},
            {gpt2 + "--query 99", "there are"},
            {gpt2 + "--grid kll", "did you mean 'kl'?"},
-           {gpt2 + "--grid loss_change", "no head has it here"},
-           {gpt2 + "--grid kl --top 3", "a picture has every head"},
+           {gpt2 + "--grid loss_change", "no head has this measure here"},
+           {gpt2 + "--grid kl --top 3", "a picture shows every head"},
            {gpt2 + "--ablate nothing", "zero"},
-           {"effects data/bard-bert --text 'to be or not'", "hides no token"},
+           {"effects data/bard-bert --text 'to be or not'", "the text hides none"},
            {"effects data/quickstart.json --text a", "a text needs a checkpoint"},
            {gpt2 + "--sweep resid_pre", "--patch-from"},
-           {gpt2 + "--patch-from a", "are of a sweep: --sweep STAGES"},
-           {gpt2 + "--over layer", "are of a sweep: --sweep STAGES"},
+           {gpt2 + "--patch-from a", "need --sweep STAGES"},
+           {gpt2 + "--over layer", "need --sweep STAGES"},
            {gpt2 + "--sweep logits --patch-from a", "what enters the first layer is resid_pre"},
-           {gpt2 + "--sweep layers.1.q --patch-from a", "a stage by itself"},
+           {gpt2 + "--sweep layers.1.q --patch-from a", "the name of a stage alone"},
            {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --over heads",
             "layer, head, query or key"},
-           {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --over head,head", "comes twice"},
-           {gpt2 + "--sweep q --patch-from a --patch-from b", "texts are paired one to one"},
+           {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --over head,head", "is given twice"},
+           {gpt2 + "--sweep q --patch-from a --patch-from b", "texts are paired, so give as many"},
            {gpt2 + "--sweep q --patch-from a", "needs the same number of tokens"},
            {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --metric loss", "no chosen position"},
            {gpt2 + "--together 'layers.9.q'", "there is no layer 9"},
            {gpt2 + "--together 'layers.1.q + '", "a place is empty"},
            {"predict data/bard-gpt2 --text a --of layers.1.q", "a stage of the stream"},
-           {"predict data/bard-gpt2 --text a --of layers.1.output --each-layer", "changes nothing"},
+           {"predict data/bard-gpt2 --text a --of layers.1.output --each-layer", "has no effect"},
        }) {
     const Result result = run_line(arguments);
     INFO(arguments << "\n" << result.err);
@@ -215,7 +215,7 @@ TEST_CASE("effects: words that would change nothing, or mean two things, are ref
                                                {"--centre"},
                                                {"--per-position"},
                                                {"--top", "3"}})
-    refused("effects", with(with(text, sweep), more), "they change nothing of a sweep");
+    refused("effects", with(with(text, sweep), more), "have no effect on a sweep");
   refused("effects", with(with(text, sweep), {"--answer", " I", "--versus", " I"}),
           "--answer and --versus are both ' I'");
   refused("predict", with(text, {"--of", "layers.3.head_result[9]"}),
@@ -275,9 +275,8 @@ TEST_CASE("effects: pairs that a sweep leaves out are told whatever its form") {
                         "effects data/bard-gpt2 --sweep resid_pre --over layer --text 'my lord' "
                         "--text 'What news from' --patch-from 'my love' --patch-from 'What "
                         "says my' ",
-                    note =
-                        "1 of 2 pairs left out of the mean, as both of its runs measure the same: "
-                        "pair 0, counted from 0";
+                    note = "1 of 2 pairs left out of the mean, because both runs have the same "
+                           "measure: pair 0, counted from 0";
   const Folder folder;
   for (const std::string form : {"-f csv", "-f tsv", "-f json", "-f table", "-f npy", "-f svg"}) {
     INFO(form);

@@ -113,7 +113,7 @@ TEST_CASE("figure: width, zoom and title, in every form") {
   // The layer's scale is no size: another picture, of the same size, and a note.
   const Result scaled =
       run({"map", "data/quickstart.json", "--scale", "2", "-o", folder.path("s.png")});
-  CHECK_THAT(scaled.err, Contains("note: --scale is what scores are multiplied by; --zoom"));
+  CHECK_THAT(scaled.err, Contains("note: --scale multiplies the scores; use --zoom"));
   CHECK_THAT(run({"map", "data/quickstart.json", "--scale", "2"}).err, !Contains("--zoom"));
   // What is drawn does not change.
   const Pixels plain = decode_png(draw("p.png", {})),
@@ -169,7 +169,7 @@ TEST_CASE("figure: pictures of heads take the same options as maps") {
       const Result result = run(line);
       INFO(words[0] << option << result.err);
       CHECK(result.code == 2);
-      CHECK_THAT(result.err, Contains(std::string(option) + " is for pictures"));
+      CHECK_THAT(result.err, Contains(std::string(option) + " applies to pictures"));
     }
   CHECK_THAT(run({"stats", "data/quickstart.json", "--grid", "entropy", "--title", "Of cats"}).out,
              Contains("Of cats\n"));

@@ -218,11 +218,11 @@ TEST_CASE("first files: a key that has most of the weight is told, and can be le
   }
   const std::string path = folder.write("map.json", "{\"weights\": [[" + map + "]]}");
   const Result told = run({"map", path});
-  CHECK_THAT(told.err, Contains("key 0 has 77 % of the weight: a sink; --without-sink"));
+  CHECK_THAT(told.err, Contains("key 0 has 77 % of the weight (a sink); --without-sink"));
   for (const char* command : {"stats", "report"}) {
     std::vector<std::string> line{command, path};
     if (line[0] == "report") line.insert(line.end(), {"-o", folder.path("page.html")});
-    CHECK_THAT(run(line).err, Contains("note: key 0 has 77 % of the weight: a sink; `map "));
+    CHECK_THAT(run(line).err, Contains("note: key 0 has 77 % of the weight (a sink); `map "));
     line.emplace_back("--quiet");
     CHECK(run(line).err.empty());
   }

@@ -226,9 +226,9 @@ TEST_CASE("flow: --resume begins anew where a layer before has changed") {
   const std::string dump = "\"$MHA\" dump data/induction --layer 0-1 'X=" + x +
                            ":x' -s rollout -o '" + out + "' --resume";
   REQUIRE(shell(dump).code == 0);
-  CHECK_THAT(shell(dump).err, Contains("left as"));
+  CHECK_THAT(shell(dump).err, Contains("were skipped"));
   put(0, "1");
-  CHECK_THAT(shell(dump).err, !Contains("left as"));
+  CHECK_THAT(shell(dump).err, !Contains("were skipped"));
 }
 
 TEST_CASE("flow: what it is not made for is refused") {
@@ -239,13 +239,13 @@ TEST_CASE("flow: what it is not made for is refused") {
            {"show" + text + "-s rollout --layer 1 --batch 0", "rollout has no batch axis"},
            {"show" + text + "-s rollout --layer 9", "there is no layer 9"},
            {"dump" + text + "-s rollout -o 'a{head}.npy'", "rollout has no head axis for {head}"},
-           {"map" + text + "-s rollout -o 'a{lyer}.png'", "{lyer} is no placeholder"},
+           {"map" + text + "-s rollout -o 'a{lyer}.png'", "{lyer} is not a placeholder"},
            {"dump" + text + "-s rollout --part 1/2 -o a.npz", "without parts"},
            {"show" + text + "--patch 'layers.1.rollout = 0'", "patch those: weights"},
            {"show data/induction -s rollout --layer 1 X=data/induction/hidden.npz:layers.1",
             "a rollout begins at layer 0"},
            {"map" + text + "-s rollout,weights --layer 1", "one stage"},
-           {"map" + text + "-s rollout --pool max", "--pool changes nothing"},
+           {"map" + text + "-s rollout --pool max", "--pool has no effect"},
            {"map data/bard-gpt2 -s rollout --layer 0-1", "input"},
        }) {
     const Result result = shell("\"$MHA\" " + arguments);

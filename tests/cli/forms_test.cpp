@@ -159,5 +159,5 @@ TEST_CASE("forms: --precision is of the forms for programs") {
     return run(line);
   };
   CHECK(in("ndjson").code == 0);
-  CHECK(in("markdown").err.find("--precision: is of CSV, TSV and JSON") != std::string::npos);
+  CHECK(in("markdown").err.find("--precision: applies to CSV, TSV and JSON") != std::string::npos);
 }

@@ -103,7 +103,7 @@ TEST_CASE("predict: of texts of a masked model those that hide a token alone") {
   CHECK(std::count(last.out.begin(), last.out.end(), '\n') == 2);
   CHECK(plain.code == 2);
   CHECK(plain.out.empty());
-  CHECK_THAT(plain.err, Contains("hides no token"));
+  CHECK_THAT(plain.err, Contains("the text hides none"));
 }
 
 TEST_CASE("predict: a text too long for the model is named before any is computed") {

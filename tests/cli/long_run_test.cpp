@@ -111,14 +111,14 @@ TEST_CASE_METHOD(Checkpoint, "dump --resume: computes the layers that are missin
               .code == 0);
   folder.write("layer0.npz", folder.read("layer4.npz"));
   const std::string said = dump("0-4", {"--resume"});
-  CHECK_THAT(said, Contains("1 of 5 layers were there and whole, and are left as they are: 4"));
+  CHECK_THAT(said, Contains("1 of 5 layers were already complete and were skipped: 4"));
   CHECK(folder.read("layer0.npz") == first);
   CHECK(folder.read("layer3.npz") == right);
   CHECK(folder.has("layer1.npz"));
   CHECK(folder.read("layer2.npz").size() == right.size());
-  CHECK_THAT(dump("0-4", {"--resume"}), Contains("5 of 5 layers were there"));
+  CHECK_THAT(dump("0-4", {"--resume"}), Contains("5 of 5 layers were already complete"));
   // Other numbers are wanted: nothing is there.
-  CHECK_THAT(dump("0-4", {"--resume", "--dump-dtype", "f16"}), !Contains("were there"));
+  CHECK_THAT(dump("0-4", {"--resume", "--dump-dtype", "f16"}), !Contains("already complete"));
   CHECK(dump("0-4", {"--resume", "--dump-dtype", "f16", "--quiet"}).empty());
 }
 
@@ -130,10 +130,10 @@ TEST_CASE("dump --resume: results of another text, patch or setting are no resul
     const Result result = run(words);
     INFO(result.err);
     REQUIRE(result.code == 0);
-    const std::size_t at = result.err.find("left as they are");
+    const std::size_t at = result.err.find("were skipped");
     return at == std::string::npos
                ? ""
-               : result.err.substr(at + 16, result.err.find('\n', at) - at - 16);
+               : result.err.substr(at + 12, result.err.find('\n', at) - at - 12);
   };
   const std::vector<std::string> ids{"--ids", "1,5,9"};
   const std::string patch = "layers.2.head_out[0] = zero";
@@ -147,8 +147,8 @@ TEST_CASE("dump --resume: results of another text, patch or setting are no resul
     CHECK(kept(format, {"--ids", "1,5,9", "--scale", "0.3"}).empty());
   }
   CHECK(kept("npy", ids).empty());
-  CHECK(kept("npy", {"--ids", "1,5,8"}) == ": 0, 1, 2, 3 (by their sizes: which input and weights "
-                                           "they are of, only .npz and .safetensors say)");
+  CHECK(kept("npy", {"--ids", "1,5,8"}) == ": 0, 1, 2, 3 (judged by their sizes: only .npz and "
+                                           ".safetensors record input and weights)");
 }
 
 TEST_CASE_METHOD(Checkpoint, "dump --resume: needs a file a layer") {

@@ -253,29 +253,29 @@ TEST_CASE(
 TEST_CASE("many texts: one line says what is wrong") {
   const std::string text = "--text 'my lord' ";
   for (const auto& [line, message] : std::vector<std::pair<std::string, std::string>>{
-           {"stats data/quickstart.json --spread",
-            "--by, --spread and --top-texts are about texts"},
+           {"stats data/quickstart.json --spread", "--by, --spread and --top-texts need texts"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--top-texts 2",
-            "--top-texts is about one head"},
+            "--top-texts needs one head"},
            {"stats data/bard-gpt2 --layer 0 --head 0,1 " + text + "--top-texts 2",
             "--head 0,1 is 2"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--top-texts 0", "--top-texts is 0"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token --top-texts 1 --head 0",
-            "--by and --spread change nothing"},
+            "--by and --spread have no effect"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--spread --measures max_key",
             "has no mean"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token --sort max --measures self",
             "rows have no such column"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token --grid self",
-            "--grid and --kind are of heads"},
+            "--grid and --kind apply to heads"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token --measures all",
-            "--measures all is of a table of heads"},
+            "--measures all applies to a table of heads"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token -o '{head}.csv'",
-            "leave {head} out"},
+            "leave out {head}"},
            {"stats data/bard-gpt2 --layer 0 " + text +
                 "--spread --patch 'layers.0.head_out = mean'",
-            "this value is of all of them"},
-           {"effects data/bard-gpt2 " + text + "--spread --top 3", "--spread is of means"},
+            "this value needs all of them"},
+           {"effects data/bard-gpt2 " + text + "--spread --top 3",
+            "--spread applies to a table with the means"},
        }) {
     const Result result = shell("\"$MHA\" " + line);
     INFO(line << "\n" << result.err);
@@ -309,12 +309,12 @@ void refuse_damaged(const Folder& folder, const std::string& command) {
     const Result result = shell(command);
     INFO(at << " " << how << " " << result.err);
     CHECK(result.code == 2);
-    CHECK_THAT(result.err,
-               Contains("t.csv.resume: is damaged") && Contains("remove it to begin anew"));
+    CHECK_THAT(result.err, Contains("t.csv.resume: damaged") &&
+                               Contains("remove the file to start from the beginning"));
     CHECK(folder.read("t.csv.resume") == damaged);
   }
   folder.write("t.csv.resume", kept.substr(0, kept.size() / 2)); // as a full disk leaves it
-  CHECK_THAT(shell(command).err, Contains("is damaged"));
+  CHECK_THAT(shell(command).err, Contains("damaged"));
   folder.write("t.csv.resume", kept);
 }
 
@@ -373,11 +373,11 @@ TEST_CASE("--resume: what it cannot go on from is said") {
     return result.err;
   };
   folder.write("t.csv.resume", "no state at all");
-  CHECK_THAT(refused({"-o", out}), Contains("is no state of a run over many texts"));
+  CHECK_THAT(refused({"-o", out}), Contains("not a state that --resume has written"));
   CHECK(folder.read("t.csv.resume") == "no state at all");
   folder.write("t.csv.resume", "14 mha-inspect-resume-1 12 f-");
   CHECK_THAT(refused({"-o", out}), Contains("another version of mha-inspect (1, this is ") &&
-                                       Contains("remove the file to begin anew"));
+                                       Contains("remove the file to start from the beginning"));
   CHECK_THAT(refused({}), Contains("give --output FILE"));
   CHECK_THAT(refused({"-o", "-"}), Contains("give --output FILE"));
   CHECK_THAT(refused({"-o", out, "--per-position", "--top", "2"}), Contains("without --top"));
@@ -404,7 +404,7 @@ TEST_CASE("effects: a line at a time as all at once, whatever replaces a part") 
   CHECK(unequal.code == 2);
   CHECK_THAT(unequal.err, Contains("--align end"));
   CHECK_THAT(run({"effects", "data/bard-gpt2", "--text", "a", "--align", "end"}).err,
-             Contains("--align says which positions of the next text --ablate resample takes"));
+             Contains("--align chooses the positions in the next text"));
 }
 
 TEST_CASE("many texts: one that has none of the chosen tokens is passed over") {

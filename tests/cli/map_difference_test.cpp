@@ -153,20 +153,21 @@ TEST_CASE("map --minus: colours around zero, in every form") {
 
 TEST_CASE("map --minus and --batch mean: one line says what is wrong") {
   for (const auto& [line, message] : std::vector<std::pair<std::string, std::string>>{
-           {bard + "--layer 2 --minus-text king", "a map of 5 × 5 less one of"},
-           {bard + "--layer 2 -o x.npy", "an array is of a difference (--minus), a mean"},
-           {bard + "--layer 2 --minus-layer 1 -o '{head}.png'", "leave {head} out"},
+           {bard + "--layer 2 --minus-text king", "a map of 5 × 5 and one of"},
+           {bard + "--layer 2 -o x.npy",
+            "map writes an array only of a difference (--minus), a mean"},
+           {bard + "--layer 2 --minus-layer 1 -o '{head}.png'", "leave out {head}"},
            {bard + "--layer 2 --minus-layer 1 --pool max", "--pool max"},
-           {bard + "--layer 2 --minus-layer 1 --color-scale log", "one scale around 0"},
-           {bard + "--layer 2 --minus-layer 1 --per-head-range", "one scale around 0"},
+           {bard + "--layer 2 --minus-layer 1 --color-scale log", "a single linear scale around 0"},
+           {bard + "--layer 2 --minus-layer 1 --per-head-range", "a single linear scale around 0"},
            {bard + "--layer 2 --minus-causal perhaps", "true or false expected"},
            {bard + "--layer 2 --minus-causal", "--minus-causal needs a value"},
            {bard + "--layer 2 --minus-layer 9", "--minus-layer 9: there is no layer 9"},
            {"data/quickstart.json --minus-layer 2", "leave --minus-layer out"},
            {bard + "--layer 2 --head 0-2 --minus-head 0,1", "3 maps less 2"},
            {bard + "--layer 2 --batch mean", "the input is not batched"},
-           {bard + "--layer 2 -s rollout --batch mean", "--batch mean changes nothing"},
-           {bard + "--layer 2 -s rollout --minus-layer 1", "--minus changes nothing"},
+           {bard + "--layer 2 -s rollout --batch mean", "--batch mean has no effect"},
+           {bard + "--layer 2 -s rollout --minus-layer 1", "--minus has no effect"},
            {"data/quickstart.json --minus-text love", "the first side has none"},
            {bard + "--layer 2 --minus-patch 'layers.3.head_out = zero'", "layers.3.head_out"},
        }) {
@@ -179,7 +180,7 @@ TEST_CASE("map --minus and --batch mean: one line says what is wrong") {
 }
 
 TEST_CASE("map difference: of a map and itself it is said to be nothing") {
-  const std::string said = "note: both maps have the same numbers: the difference is 0 everywhere";
+  const std::string said = "note: both maps are equal: the difference is 0 everywhere";
   const std::vector<std::string> line{"map", "data/bard-gpt2", "--text", "To be", "--layer", "1"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), line.begin(), line.end());

@@ -179,7 +179,7 @@ TEST_CASE("map: labels that the font lacks characters of are positions, and a no
     return result.err;
   };
   const std::string lacks =
-      "lacks characters of 2 labels: they are numbered by position, #3; an SVG";
+      "lacks characters of 2 labels, which are numbered by position, #3; an SVG";
   CHECK_THAT(draw("a.png", tokens), Contains(lacks));
   CHECK_THAT(draw("a.png", as_numbers), !Contains("lacks"));
   draw("b.png", tokens), draw("c.png", as_numbers);
@@ -233,7 +233,7 @@ TEST_CASE("map: says what is wrong, and how to cure it") {
       {{"-s", "q"}, "q is not a map of queries × keys: choose scores"},
       {{"-s", "row_sum"}, "row_sum is not a map"},
       {{"-s", "scores,weights"}, "map draws one stage"},
-      {{"-o", folder.path("a.jpg")}, "names no format (.txt, .png, .svg, .pdf, .npy)"},
+      {{"-o", folder.path("a.jpg")}, "unknown extension (expected .txt, .png, .svg, .pdf, .npy)"},
       {{"--vmin", "1", "--vmax", "1"}, "--vmin 1 is not below --vmax 1"},
       {{"-s", "scores", "--color-scale", "log"}, "scores has negative numbers"},
       {{"--color-scale", "log", "--colormap", "diverging"}, "choose viridis, magma or greys"},
@@ -241,9 +241,9 @@ TEST_CASE("map: says what is wrong, and how to cure it") {
       {{"--colormap", "jet"}, "viridis"},
       {{"--cells", "0"}, "--cells is 0"},
       {{"--annotate"},
-       "--annotate is for pictures: write to FILE.png, FILE.svg or FILE.pdf; `show`"},
-      {{"--zoom", "2"}, "--zoom is for pictures"},
-      {{"--width", "300", "-o", folder.path("a.txt")}, "--width is for pictures"},
+       "--annotate applies to pictures: write to FILE.png, FILE.svg or FILE.pdf; `show`"},
+      {{"--zoom", "2"}, "--zoom applies to pictures"},
+      {{"--width", "300", "-o", folder.path("a.txt")}, "--width applies to pictures"},
       {{"--zoom", "0", "-o", folder.path("a.png")}, "--zoom is 0: more than 0 expected"},
       {{"--width", "0", "-o", folder.path("a.png")}, "--width is 0: at least 1 expected"},
       {{"--width", "60", "-o", folder.path("a.png")}, "--width 60"},

@@ -75,8 +75,8 @@ TEST_CASE_METHOD(NamedTensors, "dump --part: I/N is two numbers, I from 1 to N")
     CHECK_THAT(result.err, Contains("--part is '" + text + "': I/N expected"));
   }
   CHECK_THAT(part("", "p.npz").err, Contains("--part is '': a value expected"));
-  CHECK_THAT(part("0/2", "p.npz").err, Contains("parts count from 1"));
-  CHECK_THAT(part("1/0", "p.npz").err, Contains("parts count from 1"));
+  CHECK_THAT(part("0/2", "p.npz").err, Contains("parts are counted from 1"));
+  CHECK_THAT(part("1/0", "p.npz").err, Contains("parts are counted from 1"));
   CHECK_THAT(part("4/3", "p.npz").err, Contains("there are only 3 parts, 1/3 to 3/3"));
   CHECK(folder.names() == std::vector<std::string>{"layer.json"});
 }
@@ -118,7 +118,7 @@ TEST_CASE_METHOD(NamedTensors, "convert: says what is wrong with parts") {
   for (const std::string other : {"r2.npz", "s2.npz", "t2.npz"})
     CHECK_THAT(join({"p1.npz", other, "p3.npz", "p4.npz"}), Contains("parts of different runs"));
   CHECK_THAT(join({"p1.npz", "tokens.json"}), Contains("tokens.json: not a part of a dump"));
-  CHECK_THAT(join({"p1.npz", "X=p2.npz"}), Contains("these are joined alone"));
+  CHECK_THAT(join({"p1.npz", "X=p2.npz"}), Contains("parts are only joined with each other"));
   CHECK_THAT(run({"show", folder.path("p2.npz")}).err,
              Contains("p2.npz: this is part 2/4 of a dump, which only `convert` reads"));
 }

@@ -61,7 +61,7 @@ TEST_CASE("placeholders: what stands in braces and is none is an error of every 
       INFO(command.words[0] << " " << word << ": " << result.err);
       CHECK(result.code == 2);
       CHECK(one_line(result.err));
-      CHECK_THAT(result.err, Contains(word + " is no placeholder"));
+      CHECK_THAT(result.err, Contains(word + " is not a placeholder"));
       CHECK(std::filesystem::is_empty(folder.path("")));
       if (command.layer && word == "{lyer}")
         CHECK_THAT(result.err, Contains("did you mean '{layer}'"));
@@ -90,7 +90,7 @@ TEST_CASE("placeholders: known ones write a file each, or say that there is noth
       if (!filled) {
         CHECK(result.code == 2);
         CHECK(one_line(result.err));
-        CHECK_THAT(result.err, Contains(word + " stands for nothing here"));
+        CHECK_THAT(result.err, Contains(word + " has no meaning here"));
         CHECK(std::filesystem::is_empty(folder.path("")));
         continue;
       }

@@ -65,7 +65,7 @@ TEST_CASE("--precision: of predict, effects and circuits as of show and stats") 
     const Result table = shell(command + "table --precision 3");
     if (std::string(one.command).starts_with("show")) continue;
     CHECK(table.code == 2);
-    CHECK_THAT(table.err, Contains("--precision: is of CSV, TSV and JSON"));
+    CHECK_THAT(table.err, Contains("--precision: applies to CSV, TSV and JSON"));
   }
 }
 
@@ -75,5 +75,5 @@ TEST_CASE("--precision: a spectrum is CSV, a picture has no digits") {
   const Result picture =
       shell("\"$MHA\" circuits data/induction-model --precision 2 -o /tmp/never.png -q");
   CHECK(picture.code == 2);
-  CHECK_THAT(picture.err, Contains("--precision: is of CSV"));
+  CHECK_THAT(picture.err, Contains("--precision: applies to CSV"));
 }

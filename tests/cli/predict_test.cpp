@@ -66,7 +66,7 @@ TEST_CASE("a hidden word of a masked model") {
   CHECK(list[0]["next"].size() == 10);
   const Result none = run({"predict", "data/bard-bert", "--text", "to be"});
   CHECK(none.code == 2);
-  CHECK(none.err.find("hides no token") != std::string::npos);
+  CHECK(none.err.find("the text hides none") != std::string::npos);
 }
 
 TEST_CASE("the stream of each layer predicts, and the last one's is the model's end") {
@@ -107,7 +107,7 @@ TEST_CASE("what cannot be predicted is said") {
 TEST_CASE("predict --query all: more tokens a position than a line has are in JSON alone") {
   const std::string line = "\"$MHA\" predict data/bard-gpt2 --text 'my love' --query all --top 3";
   CHECK(shell(line).code == 2);
-  CHECK_THAT(shell(line).err, Contains("--top changes nothing there") && Contains("--format json"));
+  CHECK_THAT(shell(line).err, Contains("--top has no effect") && Contains("--format json"));
   CHECK(shell(line + " -f json").err.empty());
 }
 
@@ -173,9 +173,9 @@ TEST_CASE("predict and effects: an answer for each text comes from a file") {
                     words = folder.write("words.txt", " king\n the\nwherefore art thou\n");
   for (const auto& [more, message] : std::vector<std::pair<std::string, std::string>>{
            {"--answer-file " + two, "--answer-file " + two +
-                                        " has 2 lines for 3 texts: a line for each "
-                                        "text expected, in their order"},
-           {"--answer-file " + empty, "line 2: it is empty; a token expected"},
+                                        " has 2 lines for 3 texts: one line for each "
+                                        "text expected, in order"},
+           {"--answer-file " + empty, "line 2: empty line; a token expected"},
            {"--answer-file " + words, "line 3: 'wherefore art thou' is not a single token"},
            {"--answer-file " + answers + " --answer ' the'", "give it without --answer"},
            {"--answer-file " + answers + " --answer-id 3", "give it without --answer-id"},
@@ -220,12 +220,12 @@ TEST_CASE("predict: --answer and --versus are told wherever they rank") {
              Contains("the first logit less the second: "));
   CHECK_THAT(shell(line + "--query all --answer ' king'").out, Contains("p(answer)  rank(answer)"));
   for (const auto& [more, message] : std::vector<std::pair<std::string, std::string>>{
-           {"--versus ' the'", "give --answer, too"},
+           {"--versus ' the'", "give also --answer"},
            {"--answer ' the' --versus ' the'", "is always 0"},
-           {"--answer ' king' --answer-id 3", "name one token"},
+           {"--answer ' king' --answer-id 3", "name the token"},
            {"--answer 'no such word'", "--answer"},
            {"--answer-id 999999", "the vocabulary has 0 to"},
-           {"--answer ' the' --of layers.0.mlp_out", "change nothing"}}) {
+           {"--answer ' the' --of layers.0.mlp_out", "have no effect"}}) {
     const Result result = shell(line + more);
     INFO(more << ": " << result.err);
     CHECK(result.code == 2);

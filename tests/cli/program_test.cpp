@@ -72,7 +72,7 @@ TEST_CASE("fails for an unknown command") {
   CHECK(result.out.empty());
   CHECK(one_line(result.err));
   CHECK_THAT(result.err,
-             Contains("no command is called 'shwo'; did you mean 'show'?") && Contains("--help"));
+             Contains("unknown command 'shwo'; did you mean 'show'?") && Contains("--help"));
 }
 
 TEST_CASE("a file in the place of the command gets the line that was meant") {
@@ -162,7 +162,7 @@ TEST_CASE("of two contradicting options none wins") {
         shown({causal ? "--causal" : "--no-causal", causal ? "--no-causal" : "--causal"});
     CHECK(both.code == 2);
     CHECK(both.out.empty());
-    CHECK_THAT(both.err, Contains("--causal and --no-causal are opposites"));
+    CHECK_THAT(both.err, Contains("--causal and --no-causal contradict each other"));
   }
 }
 

@@ -51,7 +51,8 @@ TEST_CASE("repeated: another value of an option that takes one is an error, what
       const Result result = run(words);
       INFO(command << " " << name << "\n" << result.err);
       const bool refused =
-          result.err.find(name + " is '1' and then '2': it takes one value") != std::string::npos;
+          result.err.find(name + " is set to '1' and to '2', but takes one value") !=
+          std::string::npos;
       CHECK(refused == !go_on.contains(name));
       if (refused) CHECK(result.code == 2);
       ++tried;
@@ -69,7 +70,7 @@ TEST_CASE("repeated: the same value again is no other, an opposite is") {
   CHECK(with({"--causal", "--causal"}).out == with({"--causal"}).out);
   const Result both = with({"--causal", "--no-causal"});
   CHECK(both.code == 2);
-  CHECK_THAT(both.err, Contains("--causal and --no-causal are opposites; leave one of them out"));
+  CHECK_THAT(both.err, Contains("--causal and --no-causal contradict each other; leave one out"));
   CHECK(with({"-s", "q", "--stage", "k", "-f", "json"}).out ==
         with({"-s", "q,k", "-f", "json"}).out);
 }
@@ -86,8 +87,8 @@ TEST_CASE("repeated: lists of what is subtracted join, and tolerances do not dif
   const std::vector<std::string> diff{"diff", "data/quickstart.json", "--against",
                                       "X=data/quickstart.json"};
   CHECK_THAT(with(diff, {"--atol", "1e-4", "--atol", "1e-5"}).err,
-             Contains("--atol is 0.0001 and then 1e-05: one tolerance expected"));
+             Contains("--atol is set to 0.0001 and to 1e-05: one tolerance expected"));
   CHECK_THAT(with(diff, {"--rtol", "q:0.1,q:0.2"}).err,
-             Contains("--rtol is 0.1 and then 0.2 for q: one tolerance expected"));
+             Contains("--rtol is set to 0.1 and to 0.2 for q: one tolerance expected"));
   CHECK_THAT(with(diff, {"--rtol", "q:0.1,k:0.2,0.3"}).err, !Contains("one tolerance"));
 }

@@ -214,5 +214,5 @@ TEST_CASE_METHOD(ReportPage, "report --effects: beside the measures, as effects 
   }
   CHECK(compared == 36);
   CHECK_THAT(report({layer, "--effects", "-o", folder.path("x.html")}).err,
-             Contains("--effects is about a prediction"));
+             Contains("--effects needs a prediction"));
 }

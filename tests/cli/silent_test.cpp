@@ -188,7 +188,7 @@ TEST_CASE("silent: measures of what is no weight") {
     return run({"stats", "weights=" + folder.write("maps.json", maps)});
   };
   CHECK_THAT(warned("[[[100, 0], [40, 60]]]").err,
-             Contains("warning: the rows of the weights do not sum to 1"));
+             Contains("warning: rows of the weights do not sum to 1"));
   CHECK_THAT(warned("[[[0, -20], [-0.7, -0.7]]]").err, Contains("do not sum to 1"));
   CHECK(warned("[[[1, 0], [0.4, 0.6]]]").err.find("sum") == std::string::npos);
 }

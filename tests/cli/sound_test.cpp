@@ -124,12 +124,12 @@ TEST_CASE("sound: options that files and a text leave nothing to do are told") {
   for (const char* option : {"--gguf-order", "--same-x"}) {
     const Result result = run({"predict", "data/bard-gpt2", "--ids", "3,4,5", option});
     CHECK(result.code == 0);
-    CHECK_THAT(result.err, Contains(std::string("warning: ") + option + " changes nothing"));
+    CHECK_THAT(result.err, Contains(std::string("warning: ") + option + " has no effect"));
   }
   const Result top =
       run({"predict", "data/bard-gpt2", "--ids", "3,4,5", "--query", "all", "--top", "3"});
   CHECK(top.code == 2);
-  CHECK_THAT(top.err, Contains("--top changes nothing"));
+  CHECK_THAT(top.err, Contains("--top has no effect"));
   CHECK(run({"predict", "data/bard-gpt2", "--ids", "3,4,5", "--query", "all", "--top", "3", "-f",
              "json"})
             .code == 0);
@@ -190,6 +190,6 @@ TEST_CASE("sound: a layer that lacks its input among others is told") {
     return run({"stats", folder.write(name, layers), "--layer", "all", "--num-heads", "1"}).err;
   };
   CHECK(told("both.json", both).empty());
-  CHECK(told("one.json", one) == "note: layer 0: no weights can be computed, so that its "
-                                 "projections alone are measured\n");
+  CHECK(told("one.json", one) == "note: layer 0: no weights can be computed, so only its "
+                                 "projections are measured\n");
 }

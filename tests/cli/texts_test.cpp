@@ -38,8 +38,8 @@ TEST_CASE("texts: options of a text that change nothing") {
            {{"show", model, "--text", "To be", "--no-special", "--bos"}, "contradict each other"},
            {{"tokens", model, "--text-file", file, "--bos", "--no-special"},
             "contradict each other"},
-           {{"predict", model, "--text", "To be", "--tokens", "a b"}, "change nothing"},
-           {{"predict", model, "--text", "To be", "--key-tokens", "a b"}, "change nothing"}}) {
+           {{"predict", model, "--text", "To be", "--tokens", "a b"}, "have no effect"},
+           {{"predict", model, "--text", "To be", "--key-tokens", "a b"}, "have no effect"}}) {
     const Result result = run(words);
     INFO(fmt::format("{}", fmt::join(words, " ")) << "\n" << result.err);
     CHECK(result.code == 2);

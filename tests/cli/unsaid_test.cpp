@@ -126,7 +126,7 @@ TEST_CASE("unsaid: messages name the option that was given") {
   };
   check({{with_text({"map", "--layer", "1", "--minus-layer", "9"}), "--minus-layer 9"},
          {with_text({"map", "--layer", "1", "--minus-layer", "2", "--vmin", "0"}),
-          "--vmin 0: a difference's scale reaches as far below 0 as above"},
+          "--vmin 0: the scale of a difference is symmetric around 0"},
          {with_text({"map", "--layer", "1", "--minus-layer", "2", "--vmax", "-1"}),
           "--vmax -1: a difference"},
          {{"map", "data/quickstart.json", "--width", "20000", "-o", "/tmp/never.png"},
@@ -214,8 +214,8 @@ TEST_CASE("unsaid: words that no token is, and kinds of heads of a text that is 
   Words none = text, short_text{"stats", "data/bard-gpt2", "--layer",       "1", "--text",
                                 "O",     "--kind",         "previous-token"};
   none.insert(none.end(), {"--separators", "zzz"});
-  check(
-      {{none, "--separators: no token is 'zzz'", 0}, {short_text, "has too few rows to tell", 1}});
+  check({{none, "--separators: no token is 'zzz'", 0},
+         {short_text, "has too few rows to decide", 1}});
   none.push_back("--strict");
   CHECK(run(none).code == 2);
 }

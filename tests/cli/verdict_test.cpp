@@ -180,7 +180,7 @@ TEST_CASE_METHOD(VerdictLayer, "diff: --stage wants what it names") {
   const Result missing = diff({"--against", ref, "-s", "weights,head_out"});
   CHECK(missing.code == 2);
   CHECK(one_line(missing.err));
-  CHECK_THAT(missing.err, Contains("head_out is not in it, which --stage asks for"));
+  CHECK_THAT(missing.err, Contains("it lacks head_out, which --stage requires"));
   CHECK(diff({"--against", ref, "-s", "weights,output"}).code == 0);
   CHECK(diff({"--against", ref, "-s", "alpha"}).code == 0);
   CHECK_THAT(diff({"--against", ref, "-s", "wieghts"}).err, Contains("did you mean 'weights'?"));
@@ -285,7 +285,7 @@ TEST_CASE("diff: of a whole model, the layers that were asked for are demanded, 
   CHECK(with("diff", {"--against", own}).code == 0);
   const Result one = with("diff", {"--against", own, "--layer", "2"});
   CHECK(one.code == 0);
-  CHECK_THAT(one.err, Contains("layers 0, 1, 3 of the reference were not asked for"));
+  CHECK_THAT(one.err, Contains("layers 0, 1, 3 of the reference were not requested"));
   CHECK(with("diff", {"--against", own, "-s", "weights"}).code == 0);
   CHECK(with("diff", {"--against", own, "-s", "mlp_out"}).code == 2);
   const json all = json::parse(with("diff", {"--against", own, "-f", "json"}).out);

@@ -401,11 +401,10 @@ TEST_CASE("whole diff: a forgotten text is the reference's own, or asked for") {
     const Result result = run({command, "data/bard-gpt2", "--against", bare});
     CHECK(result.code == 2);
     CHECK(one_line(result.err));
-    CHECK_THAT(result.err, Contains("give the text that the reference was computed for, by --text "
-                                    "or --ids"));
+    CHECK_THAT(result.err, Contains("give the reference's text with --text or --ids"));
     const Result found = run({command, "data/bard-gpt2", "--against", own}); // has its ids
     CHECK(found.code == 0);
-    CHECK_THAT(found.err, Contains("no text is given: --ids " + own));
+    CHECK_THAT(found.err, Contains("no text given: using the reference's own, --ids " + own));
   }
 }
 

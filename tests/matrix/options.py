@@ -94,8 +94,8 @@ def options_of(program, command):
 
 def is_refused(option, value, err):
     """Whether a message says that the option has no such value."""
-    return bool(re.search(rf"mha-inspect: {option.name}( is '|: .*no option|.*: one of .* expected)", err)) or \
-        "no option is called" in err or (value is not None and f"'{value}'" in err and " expected" in err)
+    return bool(re.search(rf"mha-inspect: {option.name}( is '| is set to '|: .*unknown option|.*: one of .* expected)", err)) or \
+        "unknown option" in err or (value is not None and f"'{value}'" in err and " expected" in err)
 
 
 class Runs:

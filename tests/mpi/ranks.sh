@@ -123,7 +123,7 @@ done
   check "ranks that read different files" fails "dump -s weights" kept.npy 3 2 "$folder/other.npy" "rank 2 of 3 reads another layer"
   check "formats of one process" refuses "several processes write .npy or .safetensors" dump $layer -o "$folder/a.npz"
   check "a folder that is missing" refuses "there is no folder" dump $layer -o "$folder/no/a.safetensors"
-  check "--part under mpirun" refuses "whose ranks are parts already" dump $layer --part 1/2 -o "$folder/a.npz"
+  check "--part under mpirun" refuses "whose ranks already divide the work" dump $layer --part 1/2 -o "$folder/a.npz"
   check "a wrong option is said once" refuses "no stage is called" dump $layer -s weihgts -o "$folder/a.npy"
   check "show: the overview of all ranks" prints_same 3 show $layer
   check "show: the numbers of all ranks" prints_same 4 show $layer -s weights,k,output --batch 1 --query 250-260 -f csv

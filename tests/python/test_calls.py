@@ -52,7 +52,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(self.clean.with_({("mlp_out", 0): 0}).loss(), self.clean.with_("layers.0.mlp_out = zero").loss())
         self.assertEqual(self.clean.with_({("mlp_out", -1): 0}).loss(), self.clean.with_("layers.3.mlp_out = zero").loss())
         self.refused("its value is None", lambda: self.clean.with_({"layers.0.mlp_out": None}))
-        self.refused("is no patch", lambda: self.clean.with_(np.zeros(3)))
+        self.refused("is not a patch", lambda: self.clean.with_(np.zeros(3)))
 
     def test_places_are_named_as_stages_are(self):
         zero, text = np.zeros_like(self.clean.resid(0)), "layers.1.mlp_out = zero"
@@ -73,11 +73,11 @@ class Calls(unittest.TestCase):
     def test_a_stage_of_one_layer_needs_no_layer(self):
         cache = mha.run(FOLDER, text="To", stages=["logits", "layers.1.weights"])
         self.assertIs(cache["weights"], cache["weights", 1])
-        self.refused("q: of which layer", lambda: mha.run(FOLDER, text="To", stages=["logits", "q"])["q"])
+        self.refused("q: which layer", lambda: mha.run(FOLDER, text="To", stages=["logits", "q"])["q"])
         lone = {"X": self.x, "W_q": np.ones((4, 4)), "num_heads": 2}
         for name in ("q", "layers.*.q"):
             self.assertEqual(mha.run(lone, stages=name)["q"].shape, (2, 5, 2))
-        self.refused("layers.3.q: there is one layer, which has no number; name it q", lambda: mha.run(lone, stages="layers.3.q"))
+        self.refused("layers.3.q: the only layer has no number; use the name q", lambda: mha.run(lone, stages="layers.3.q"))
         self.refused("logits is of the whole model", lambda: mha.run(FOLDER, text="To", stages="layers.1.logits"))
 
     def test_what_is_found_is_a_short_line(self):
@@ -175,9 +175,9 @@ class Calls(unittest.TestCase):
             ("did you mean 'num_heads'", lambda: mha.Model(FOLDER, num_head=6)),
             ("no naming is called 'nowhere'", lambda: mha.Model(FOLDER, naming="nowhere")),
             ("b_o is None", lambda: self.model.with_("layers.0.b_o", None)),
-            ("is no source", lambda: mha.run(b"data")),
+            ("is not a source", lambda: mha.run(b"data")),
             ("two checkpoints, but a text needs one; leave one out$", lambda: mha.run([FOLDER, DATA / "bard-llama"], text="To")),
-            ("no layer is named; name some", lambda: mha.run(FOLDER, text="To", layer=[])),
+            ("the list is empty; name some layers", lambda: mha.run(FOLDER, text="To", layer=[])),
             ("special is None", lambda: mha.run(FOLDER, text="To", special=None)),
             ("dtype is complex128: float32 or float64", lambda: mha.Model(FOLDER, dtype=complex)),
             ("dtype is f31: float32 or float64", lambda: mha.run({"X": self.x}, num_heads=2, dtype="f31")),
@@ -193,7 +193,7 @@ class Calls(unittest.TestCase):
         for one in (self.clean, self.clean.tokens, mha.Patch("layers.0.q = zero")):
             self.assertIs(copy.deepcopy(one), one)
             self.assertIs(copy.copy(one), one)
-            with self.assertRaisesRegex(TypeError, "is not pickled"):
+            with self.assertRaisesRegex(TypeError, "cannot be pickled"):
                 pickle.dumps(one)
         with mha.Model(FOLDER, dtype="float64", causal=False) as model:
             again, copied, shallow = pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)
@@ -335,7 +335,7 @@ time.sleep(0.2)"""
         self.assertEqual(self.model.run([torch.tensor([5]), torch.tensor([6, 7])]).ids, [[5], [6, 7]])
         negative = torch.imag(torch.complex(torch.zeros(5, 4), -torch.from_numpy(self.x.copy())).conj())
         np.testing.assert_array_equal(mha.run({"X": negative}, num_heads=2, stages="x")["x"], self.x)
-        self.refused("X is no array", lambda: mha.run({"X": torch.empty(5, 4, device="meta")}, num_heads=2))
+        self.refused("X is not an array", lambda: mha.run({"X": torch.empty(5, 4, device="meta")}, num_heads=2))
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ class Files(unittest.TestCase):
                         X=f"{DATA}/induction/hidden.npz:layers.{{layer}}")
         self.assertEqual(list(cache), ["layers.0.weights", "layers.0.output", "layers.1.weights", "layers.1.output"])
         self.assertEqual(mha.layers(DATA / "induction"), ["0", "1"])
-        with self.assertRaisesRegex(mha.Error, "of which layer.*layers.0.weights"):
+        with self.assertRaisesRegex(mha.Error, "which layer.*layers.0.weights"):
             cache["weights"]
         with self.assertRaisesRegex(mha.Error, "each of which has its own"):
             mha.run(DATA / "induction", layer="all", X=self.hidden["layers.0"])
@@ -325,7 +325,7 @@ class WholeModels(unittest.TestCase):
         self.assertEqual(causes, [(f"layers.{n}", "scale.missing", "--scale 1") for n in range(4)])
         again = mha.Model(DATA / "bard-gpt2", **next(place for place in found.places if place.causes).causes[0].settings)
         self.assertTrue(again.diagnose(text, theirs).equal)
-        with self.assertRaisesRegex(mha.Error, "nothing saved"):
+        with self.assertRaisesRegex(mha.Error, "not saved stages"):
             model.diagnose(text, 7)
         given = layer()
         ours, other = mha.load(given, num_heads=3, causal=True), mha.load(given, num_heads=3)
@@ -606,7 +606,7 @@ class Errors(unittest.TestCase):
         self.assertIsNone(cache.get("output"))
         with self.assertRaisesRegex(mha.Error, "did you mean 'weights'"):
             cache["wieghts"]
-        with self.assertRaisesRegex(mha.Error, "output was not asked for.*q, weights"):
+        with self.assertRaisesRegex(mha.Error, "output was not requested.*q, weights"):
             cache["output"]
         with self.assertRaisesRegex(mha.Error, "scaled or weights"):
             cache["attn_weights"]

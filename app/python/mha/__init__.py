@@ -74,7 +74,7 @@ class Stage(NamedTuple):
     """The formula."""
     text: str
     part: str
-    """When it is part of a layer."""
+    """When a layer has it."""
 
 
 class Setting(NamedTuple):
@@ -96,22 +96,22 @@ class Tensor(NamedTuple):
 
 
 class Cache(Mapping[str, npt.NDArray[Any]]):
-    """The stages that were computed: arrays by name, in the order of the computation.
+    """The computed stages: arrays by name, in the order of the computation.
 
-    One layer's are called by their names, ``cache["weights"]``; several layers' by their layer, too,
-    ``cache["layers.3.weights"]``, ``cache["weights", 3]``, ``-1`` the last of them. Other tools' names are understood: ``cache["pattern"]``,
-    ``cache["blocks.3.attn.hook_pattern"]``. Arrays keep their memory: they outlive the cache.
+    Stages of a single layer are accessed by name, ``cache["weights"]``; those of several layers also by layer:
+    ``cache["layers.3.weights"]`` or ``cache["weights", 3]``, where ``-1`` is the last layer. Other tools' names also work:
+    ``cache["pattern"]``, ``cache["blocks.3.attn.hook_pattern"]``. Arrays keep their memory and outlive the cache.
     """
 
     def __init__(self, title: str, computed: list[tuple[str, str, dict[str, npt.NDArray[Any]], list[tuple[bool, str]]]]):
         self.title: str = title
-        """What was computed: the first source."""
+        """The first source."""
         self.layers: tuple[str, ...] = tuple(id for id, *_ in computed if id)
-        """The layers' numbers or names; () for a lone layer."""
+        """The layers' numbers or names; () for a single layer without either."""
         self.naming: str = computed[0][1] if computed else ""
-        """The family whose names the tensors have."""
+        """The model family whose tensor names were recognised."""
         self.notes: tuple[str, ...] = tuple(dict.fromkeys(text for *_, notes in computed for _, text in notes))
-        """What was taken silently, passed over or should be known."""
+        """Silent assumptions, ignored tensors, and doubts."""
         self._layers = {id: stages for id, _, stages, _ in computed}
         several = len(computed) > 1
         self._arrays = {
@@ -123,29 +123,29 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
     def _find(self, name: str) -> str:
         if name in self._arrays:
             return name
-        # Behind "layers.3." or "blocks.3.attn.": the stage's own or another tool's name.
+        # After "layers.3." or "blocks.3.attn." follows the stage's own name or another tool's.
         id = next((id for id in sorted(self.layers, key=len, reverse=True) if name.startswith(f"layers.{id}.")), None)
         number = re.search(r"(?:^|\.)(\d+)\.", name)
         from_end = re.match(r"layers\.(-\d+)\.", name)
         if id is None and from_end and -int(from_end[1]) <= len(self.layers):
             id = self.layers[int(from_end[1])]
         elif id is None:
-            said = from_end or number
-            id = said[1] if said else None
+            match = from_end or number
+            id = match[1] if match else None
         stage = stage_named(name)
         if id is not None and id not in self._layers:
-            raise StageError(f"{name}: there is no layer {id} (there: {', '.join(self.layers) or 'one without a number'})")
+            raise StageError(f"{name}: there is no layer {id} (available: {', '.join(self.layers) or 'one without a number'})")
         if id is None and stage in self._arrays:
             return stage
         if id is None and len(self._layers) > 1:
-            of = [name for name in self._arrays if name.rsplit(".", 1)[-1] == stage]
-            if len(of) == 1:
-                return of[0]
-            raise StageError(f"{name}: of which layer? Say layers.{self.layers[0]}.{stage}")
+            matches = [name for name in self._arrays if name.rsplit(".", 1)[-1] == stage]
+            if len(matches) == 1:
+                return matches[0]
+            raise StageError(f"{name}: which layer? For example layers.{self.layers[0]}.{stage}")
         key = f"layers.{id}.{stage}" if len(self._layers) > 1 else stage
         if key not in self._arrays:
-            there = self._layers[id] if id is not None else self._arrays
-            raise StageError(f"{name}: {stage} was not asked for, or this layer has none (there: {', '.join(there)})")
+            available = self._layers[id] if id is not None else self._arrays
+            raise StageError(f"{name}: {stage} was not requested, or this layer lacks it (available: {', '.join(available)})")
         return key
 
     def __getitem__(self, name: Union[str, tuple[str, int]]) -> npt.NDArray[Any]:
@@ -157,7 +157,7 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
         except Error:
             return False
 
-    # A cache is itself: comparing arrays would tell nothing.
+    # Caches are equal only if identical: comparing arrays would be ambiguous.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -176,11 +176,11 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested names joined by dots; None is as if it were not there."""
+    """Joins nested names by dots and drops None."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if not isinstance(name, str):
-            raise Error(f"{shown(name)} is no name of a tensor or a setting: a text expected")
+            raise Error(f"{shown(name)} is not a name of a tensor or a setting: a text expected")
         if isinstance(value, Mapping):
             flat.update(_flat(value, f"{before}{name}."))
         elif value is not None:
@@ -189,7 +189,7 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _config(config: Mapping[str, Any]) -> dict[str, str]:
-    """What config.json would say, as the library reads it: objects' members joined by dots, lists as "a,b", of one as "[a]"."""
+    """config.json as the library reads it: members of objects joined by dots, lists as "a,b", a list of one as "[a]"."""
     flat: dict[str, str] = {}
 
     def put(name: str, value: Any) -> None:
@@ -197,7 +197,7 @@ def _config(config: Mapping[str, Any]) -> dict[str, str]:
             for key, member in value.items():
                 put(f"{name}.{key}" if name else str(key), member)
         elif isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) > 0:
-            text = ",".join(json_text(one) for one in value)
+            text = ",".join(json_text(element) for element in value)
             flat[name] = f"[{text}]" if len(value) == 1 else text
         else:
             flat[name] = json_text(value)
@@ -228,21 +228,21 @@ def _memory(
 def _sources(
     source: Union[Source, Sequence[Source]], config: Optional[Mapping[str, Any]], take: Take = array
 ) -> tuple[list[str], list[_core.Memory]]:
-    """Files, and dictionaries with what their config says."""
+    """The files, and the dictionaries with their config."""
     if not isinstance(source, (str, os.PathLike, Mapping, Sequence)) or isinstance(source, (bytes, bytearray)):
-        raise Error(f"{shown(source)} is no source: a file, a checkpoint folder or a dictionary of arrays expected")
+        raise Error(f"{shown(source)} is not a source: a file, a checkpoint folder or a dictionary of arrays expected")
     given = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
     memory = [_memory("dict", one, config, take) for one in given if isinstance(one, Mapping)]
     return [path("a source", one) for one in given if not isinstance(one, Mapping)], memory
 
 
 def _layer(layer: Any) -> str:
-    """Which layers: a number, a name, "0-3", "all", or a list of numbers."""
+    """The choice of layers: a number, a name, "0-3", "all", or a list of numbers."""
     if layer is None or isinstance(layer, str):
         return layer or ""
     given = list(layer) if isinstance(layer, Iterable) and not isinstance(layer, (bytes, Mapping)) else [layer]
     if not given:
-        raise Error("layer: no layer is named; name some, or leave it out")
+        raise Error("layer: the list is empty; name some layers, or leave it out")
     return ",".join(str(whole("layer", one, None)) for one in given)
 
 
@@ -252,15 +252,15 @@ def _request(
     take: Take,
     named: Mapping[str, Any],
 ) -> _core.Request:
-    """What run() and load() are told, ``named`` by names of their own; ``take`` makes of values what the library reads."""
+    """The arguments of run() and load(): ``named`` are their own parameters; ``take`` converts values for the library."""
     request = _core.Request.empty()
     bound, settings = [], []
     config, text, ids, bos = named["config"], named["text"], named["ids"], named["bos"]
     tokens, key_tokens = named["tokens"], named["key_tokens"]
-    said = config if isinstance(config, Mapping) else None
-    files, memory = _sources(source, said, take)
-    if said is not None and not memory:
-        memory.append(_memory("config", {}, said))
+    config_dict = config if isinstance(config, Mapping) else None
+    files, memory = _sources(source, config_dict, take)
+    if config_dict is not None and not memory:
+        memory.append(_memory("config", {}, config_dict))
     for name, value in arguments.items():
         if value is None:
             continue
@@ -287,20 +287,20 @@ def _request(
     if text is not None:
         request.texts = words("text", text, "a text, or a list of them")
         if not request.texts:
-            raise Error("text: there is no text to compute with")
+            raise Error("text: the list has no texts")
     if ids is not None:
         rows, request.batch = rows_of_ids(ids)
         request.ids = [",".join(map(str, row)) for row in rows]
     request.dtype = dtype_name(named["dtype"])
     request.naming, request.prefix = path("naming", named["naming"]), word("prefix", named["prefix"])
     request.same_x, request.special = flag("same_x", named["same_x"]), flag("special", named["special"])
-    request.config = "" if config is None or said is not None else path("config", config)
+    request.config = "" if config is None or config_dict is not None else path("config", config)
     request.bos = None if bos is None else flag("bos", bos)
     return request
 
 
-#: Arguments of run() that are not None where nothing is said.
-_UNSAID: dict[str, Any] = {"naming": "", "prefix": "", "special": True, "same_x": False}
+#: Defaults of run() other than None.
+_DEFAULTS: dict[str, Any] = {"naming": "", "prefix": "", "special": True, "same_x": False}
 
 
 def run(
@@ -323,29 +323,29 @@ def run(
     threads: int = 0,
     **arguments: Any,
 ) -> Cache:
-    """Computes attention step by step and keeps every stage, or those that are asked for.
+    """Computes attention step by step and keeps every stage, or the requested ones.
 
-    ``source``: a file, a checkpoint folder, a dictionary of arrays and settings, or several of them; or a mha.Layer, of
-    which nothing but ``stages`` and ``threads`` is said.
-    ``layer``: its number or name, a list of numbers, "0-3" or "all". ``text``, ``ids``: what a whole model is run for.
-    ``stages``: which ones to keep; None keeps all of them. ``dtype``: float32 or float64.
+    ``source``: a file, a checkpoint folder, a dictionary of arrays and settings, or several of them; or a mha.Layer, for
+    which only ``stages`` and ``threads`` may be given.
+    ``layer``: a number or name, a list of numbers, "0-3" or "all". ``text``, ``ids``: the input of a whole model.
+    ``stages``: the stages to keep; None keeps all of them. ``dtype``: float32 or float64.
 
     Other arguments are tensors and stages (``X=x``, ``weights=patched`` replaces its computation,
     ``X="hidden.npz:layers.{layer}"`` reads a file) and settings (``num_heads=4``, ``causal=True``).
-    Arrays are used where they lie if they are C-contiguous; they must not change meanwhile. Other
-    threads of Python run while this one computes.
+    C-contiguous arrays are used without a copy and must not change meanwhile. Other Python threads run
+    during the computation.
 
-    Raises mha.Error, a ValueError, that says where, what was found, what was expected, and the cure.
+    Raises mha.Error, a ValueError, that names the place, what was found, what was expected, and the cure.
     """
     kept_stages = [] if stages is None else _names("stages", stages)
     if stages is not None and not kept_stages:
-        raise Error("stages: no stage is named; None keeps all of them")
+        raise Error("stages: the list is empty; None keeps all stages")
     named = {"layer": layer, "text": text, "ids": ids, "dtype": dtype, "tokens": tokens, "key_tokens": key_tokens,
              "config": config, "naming": naming, "prefix": prefix, "bos": bos, "special": special, "same_x": same_x}
     if isinstance(source, Layer):
-        said = {**named, **arguments}
-        told = [name for name, value in said.items() if value is not None and value is not _UNSAID.get(name)]
-        return _computed(source, kept_stages, threads, told)
+        every = {**named, **arguments}
+        given = [name for name, value in every.items() if value is not None and value is not _DEFAULTS.get(name)]
+        return _computed(source, kept_stages, threads, given)
     request = _request(source, arguments, array, named)
     request.stages = kept_stages
     request.threads = whole("threads", threads)
@@ -354,10 +354,10 @@ def run(
     return Cache(title, computed)
 
 
-def _computed(layer: Layer, stages: list[str], threads: int, said: list[str]) -> Cache:
-    """Stages of a layer that is made."""
-    if said:
-        raise Error(f"{said[0]}: the layer is made already; say it where it is made, or change it by with_")
+def _computed(layer: Layer, stages: list[str], threads: int, given: list[str]) -> Cache:
+    """Computes stages of a Layer object."""
+    if given:
+        raise Error(f"{given[0]}: the layer already exists; set this when it is loaded, or change it with with_")
     arrays, notes = _core.run_layer(layer._layer, layer.id, stages, whole("threads", threads))
     warn_of(notes, 3)
     return Cache(layer.title, [(layer.id, layer.naming, arrays, layer._notes + notes)])
@@ -381,9 +381,9 @@ def load(
     same_x: bool = False,
     **arguments: Any,
 ) -> Layer:
-    """One layer, ready to be computed many times: ``mha.run(layer)``, ``mha.stream(layer, stage, use)``.
+    """Loads one layer to compute many times: ``mha.run(layer)``, ``mha.stream(layer, stage, use)``.
 
-    Arguments are those of ``run``; of arrays it keeps copies. Of a whole model's folder, ``X`` is the stream that enters the layer.
+    Takes the arguments of ``run``, but copies arrays. For a whole model's folder, ``X`` is the residual stream before the layer.
     """
     named = {"layer": layer, "text": text, "ids": ids, "dtype": dtype, "tokens": tokens, "key_tokens": key_tokens,
              "config": config, "naming": naming, "prefix": prefix, "bos": bos, "special": special, "same_x": same_x}
@@ -393,7 +393,7 @@ def load(
 
 
 def layers(source: Union[Source, Sequence[Source]], /) -> list[str]:
-    """The layers that files or dictionaries hold: their numbers or names; [""] for a lone one."""
+    """The numbers or names of the layers in files or dictionaries; [""] for a single layer without either."""
     request = _core.Request.empty()
     request.sources, request.memory = _sources(source, None)
     return _core.layers(request)
@@ -405,10 +405,10 @@ def stages() -> list[Stage]:
 
 
 def settings() -> list[Setting]:
-    """The table of settings: what ``num_heads=…`` and others may be."""
+    """The table of settings, such as ``num_heads=…``."""
     return [Setting(name, values, text, tuple(aliases.split())) for name, values, text, aliases in _core.settings()]
 
 
 def tensors() -> list[Tensor]:
-    """The table of the tensors that a layer is made of."""
+    """The table of a layer's tensors."""
     return [Tensor(name, shape, text, tuple(aliases.split())) for name, shape, text, aliases in _core.tensors()]

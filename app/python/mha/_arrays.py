@@ -1,4 +1,4 @@
-"""Values of Python as the library reads them."""
+"""Converts Python values for the library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._errors import shown
 
 
 def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
-    """The value as the library reads it, and its element type; nothing is copied that fits."""
+    """Converts a value to an array for the library, without a copy if possible; also returns its element type."""
     if value is None:
         raise Error(f"{name} is None: an array expected")
     if _is_masked(value):
@@ -26,21 +26,21 @@ def array(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
     if isinstance(value, np.ma.MaskedArray):
         value = value.data
     try:
-        if _is_of_torch(value):  # one that needs gradients, lies on a device, or is a view of complex numbers
+        if _is_of_torch(value):  # with gradients, on a device, or a view of complex numbers
             value = value.detach().cpu().resolve_conj().resolve_neg()
         if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # NumPy has none
             value = value.contiguous()
             return np.asarray(value.view(sys.modules["torch"].int16)).view(np.uint16), "bfloat16"
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:  # lists of unequal lengths; a tensor without numbers
-        raise Error(f"{name} is no array: {str(error).partition('. ')[0]}") from None
+        raise Error(f"{name} is not an array: {str(error).partition('. ')[0]}") from None
     if isinstance(value, (list, tuple)) and array.dtype.kind in "iuf":  # numbers without a type of their own
         return array.astype(np.float64), "weak"
     dtype = array.dtype.name
     if dtype == "bfloat16":  # of ml_dtypes
         array = array.view(np.uint16)
     elif array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise Error(f"{name} is an array of {dtype}; float64, float32, float16, whole numbers and bool are understood")
+        raise Error(f"{name} is an array of {dtype}; expected float64, float32, float16, integers or bool")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(step % array.itemsize for step in array.strides):  # a field of records
@@ -53,14 +53,14 @@ def _is_of_torch(value: Any) -> bool:
 
 
 def _is_masked(value: Any) -> bool:
-    """Whether something is masked: in an array, or in a list of them."""
+    """Whether an array, or an array in a list, has masked elements."""
     if isinstance(value, (list, tuple)):
-        return any(_is_masked(one) for one in value if isinstance(one, (list, tuple, np.ma.MaskedArray)))
+        return any(_is_masked(element) for element in value if isinstance(element, (list, tuple, np.ma.MaskedArray)))
     return isinstance(value, np.ma.MaskedArray) and bool(np.any(value.mask))
 
 
 def kept(name: str, value: Any) -> tuple[npt.NDArray[Any], str]:
-    """The same of what is used after the call: a copy, which the caller's later writing does not change."""
+    """Like array(), but copies the value, so that later changes by the caller have no effect."""
     given, dtype = array(name, value)
     return np.array(given), dtype
 
@@ -74,7 +74,7 @@ def is_scalar(value: Any) -> bool:
 
 
 def setting(name: str, value: Any) -> str:
-    """The text of a setting that an argument is to be."""
+    """Checks an argument for a setting and returns its text."""
     _core.require_setting(name)
     if not is_scalar(value):
         raise Error(f"{name}={shown(value)}: a number, a text, True or False expected")
@@ -82,7 +82,7 @@ def setting(name: str, value: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A setting as a file would have it."""
+    """A setting written as in a file."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.item()
     if isinstance(value, bool):
@@ -99,7 +99,7 @@ def _looks_like_another(text: str) -> bool:
 
 
 def json_text(value: Any) -> str:
-    """A value of config.json: a text as it is, in quotes where it looks like another value, anything else as JSON has it."""
+    """A value of config.json: a text unchanged, or in quotes if it looks like another value; anything else as JSON."""
     if isinstance(value, str):
         return f'"{value}"' if _looks_like_another(value) else value
     try:
@@ -109,7 +109,7 @@ def json_text(value: Any) -> str:
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of a dtype of NumPy or PyTorch, or a name as it is; "" for None."""
+    """The name of a dtype of NumPy or PyTorch; a name is returned unchanged; "" for None."""
     if dtype is None or isinstance(dtype, str):
         return dtype or ""
     name = str(dtype)
@@ -120,7 +120,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def words(name: str, value: Any, example: str) -> list[str]:
-    """Texts that an argument is to be: one, or several in whatever holds them."""
+    """Checks an argument that is one text or an iterable of texts."""
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping)) or getattr(given, "ndim", 1) == 0:
         raise Error(f"{name}: {shown(value)} found, {example} expected")
@@ -128,25 +128,25 @@ def words(name: str, value: Any, example: str) -> list[str]:
 
 
 def word(name: str, value: Any) -> str:
-    """A text that an argument is to be."""
+    """Checks an argument that is a text."""
     if not isinstance(value, str):
         raise Error(f"{name}: {shown(value)} found, a text expected")
     try:
         value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, as in names of files that are no UTF-8
-        raise Error(f"{name}: {shown(value)} is no text: it has a character that UTF-8 cannot write") from None
+    except UnicodeEncodeError:  # half of a surrogate pair, as in file names that are not UTF-8
+        raise Error(f"{name}: {shown(value)} is not a valid text: UTF-8 cannot encode one of its characters") from None
     return str(value)
 
 
 def path(name: str, value: Any) -> str:
-    """A file or folder that an argument is to be."""
+    """Checks an argument that is a file or folder."""
     if not isinstance(value, (str, os.PathLike)):
         raise Error(f"{name} is {shown(value)}: a path expected")
     return word(name, os.fspath(value))
 
 
 def whole(name: str, value: Any, least: Optional[int] = 0) -> int:
-    """A whole number that an argument is to be, at least ``least``."""
+    """Checks an argument that is an integer of at least ``least``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise Error(f"{name} is {shown(value)}: a whole number expected")
     if (least is not None and value < least) or abs(int(value)) >= 2**63:
@@ -155,14 +155,14 @@ def whole(name: str, value: Any, least: Optional[int] = 0) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """A truth value that an argument is to be."""
+    """Checks an argument that is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise Error(f"{name} is {shown(value)}: True or False expected")
     return bool(value)
 
 
 def rows_of_ids(ids: Any) -> tuple[list[list[int]], bool]:
-    """Token numbers of one text or of several, and whether they are several."""
+    """Checks token numbers of one or several texts; also returns whether they are several."""
     if isinstance(ids, (list, tuple)):
         ids = [one.tolist() if _is_of_torch(one) else one for one in ids]
     if _is_masked(ids):
@@ -174,14 +174,14 @@ def rows_of_ids(ids: Any) -> tuple[list[list[int]], bool]:
     numbers = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     several = any(isinstance(row, (Sequence, np.ndarray)) and not isinstance(row, (str, bytes)) for row in numbers)
     if several and not all(isinstance(row, Iterable) and not isinstance(row, (str, bytes)) for row in numbers):
-        raise Error(f"ids: {shown(ids)} mixes texts and numbers: token numbers are expected, of one text or of several")
+        raise Error(f"ids: {shown(ids)} mixes texts and numbers: token numbers expected, of one text or of several")
     rows = [list(row) for row in numbers] if several else [numbers]
     if any(len(row) == 0 for row in rows):
-        raise Error("ids: there is no token to compute with")
+        raise Error("ids: a text has no tokens")
     for row in rows:
         for number in row:
             if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
-                raise Error(f"ids: {shown(number)} is no token number; whole numbers are expected, of one text or of several")
+                raise Error(f"ids: {shown(number)} is not a token number; integers expected, of one text or of several")
             if not 0 <= number < 2**31:
-                raise Error(f"ids: {number} is no token number")
+                raise Error(f"ids: {number} is not a token number")
     return [[int(number) for number in row] for row in rows], several

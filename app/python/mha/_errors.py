@@ -1,4 +1,4 @@
-"""What goes wrong, and what is in doubt."""
+"""Errors and warnings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Error.__module__ = "mha"
 
 
 def shown(value: Any) -> str:
-    """A value in a message: one short line."""
+    """A value as one short line for a message."""
     if isinstance(value, np.ndarray) and value.size > 8:
         return f"an array {value.shape} of {value.dtype}"
     text = " ".join(repr(value).split())
@@ -23,28 +23,28 @@ def shown(value: Any) -> str:
 
 
 class StageError(Error, KeyError):
-    """A name under which nothing was kept; a KeyError, too."""
+    """A stage that was not kept; also a KeyError."""
 
     __module__ = "mha"
     __str__ = Error.__str__
 
 
 class Warning(UserWarning):
-    """A doubt about the numbers: something may not be what was meant."""
+    """A doubt about the numbers: something may be unintended."""
 
     __module__ = "mha"
 
 
 def key_of(key: Any) -> str:
-    """The name that a key stands for: "weights", "layers.3.weights", ("weights", 3)."""
+    """The name for a key: "weights", "layers.3.weights", ("weights", 3)."""
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and is_layer(key[1]):
         stage, layer = key
         is_of_model = stage in ("embed", "final", "logits")
         if is_of_model:
-            raise StageError(f"{shown(key)}: {stage} is of the whole model, and has no layer")
+            raise StageError(f"{shown(key)}: {stage} belongs to the whole model and has no layer")
         return f"layers.{layer}.{stage}"
     if not isinstance(key, str):
-        raise StageError(f"{shown(key)} is no name: 'layers.3.weights' or ('weights', 3) expected")
+        raise StageError(f"{shown(key)} is not a name: 'layers.3.weights' or ('weights', 3) expected")
     return key
 
 
@@ -53,7 +53,7 @@ def is_layer(value: Any) -> bool:
 
 
 def stage_named(name: str) -> str:
-    """The stage that a name means, whatever stands before its last dot."""
+    """The stage that a name means, ignoring everything before its last dot."""
     try:
         return _core.stage_named(name.rsplit(".", 1)[-1])
     except Error as error:
@@ -61,6 +61,6 @@ def stage_named(name: str) -> str:
 
 
 def warn_of(notes: Iterable[tuple[bool, str]], stacklevel: int) -> None:
-    """Warns of each doubt once."""
+    """Warns about each doubt once."""
     for doubt in dict.fromkeys(text for is_doubt, text in notes if is_doubt):
         warnings.warn(doubt, Warning, stacklevel=stacklevel + 1)

@@ -1,4 +1,4 @@
-"""Objects that never change."""
+"""Immutable objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Whole:
-    """What never changes: a copy is the same object."""
+    """An immutable object: a copy is the same object."""
 
     def __copy__(self) -> Any:
         return self
@@ -15,4 +15,4 @@ class Whole:
         return self
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"{self!r} is not pickled: it shares a model; take its arrays and numbers, dict(run), tokens.ids")
+        raise TypeError(f"{self!r} cannot be pickled because it shares a model; pickle its arrays and numbers, dict(run), tokens.ids")

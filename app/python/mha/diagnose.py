@@ -1,4 +1,4 @@
-"""Whether the stages that another implementation of a model or a layer saved agree, and what it does otherwise."""
+"""Compares saved stages of another implementation, and finds how it differs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Saved = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]],
 
 
 class StageDifference(NamedTuple):
-    """A saved stage beside ours."""
+    """Compares a saved stage with ours."""
 
     stage: str
     status: str
     """"equal" (the same bits), "close" (within rounding), "first" (the first that differs), "inherited" or "same tensor"."""
     max_abs: float
-    """The largest abs(ours - theirs) of elements that disagree; where none does, of all."""
+    """The largest abs(ours - theirs) of elements that disagree, or of all if none does."""
     max_rel: float
     mismatched: int
     count: int
@@ -32,14 +32,14 @@ class StageDifference(NamedTuple):
     ours: float
     theirs: float
     own: Optional[bool]
-    """Whether it disagrees when it is computed from the saved stages before it, too; None where those do not say."""
+    """Whether it also disagrees when computed from the saved stages before it; None if these are not enough."""
 
 
 class PlaceDifferences(NamedTuple):
-    """What was compared of one place of a model."""
+    """The comparison at one place of a model."""
 
     place: str
-    """"layers.3", or "model" for what follows the last; "" for a lone layer."""
+    """"layers.3", or "model" after the last layer; "" for a single layer."""
     layer: str
     """The layer in words."""
     verdict: str
@@ -49,7 +49,7 @@ class PlaceDifferences(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """What a comparison found: "equal", "differs", or "incomplete" where something saved was not compared."""
+    """The result of a comparison: "equal", "differs", or "incomplete" if something saved was not compared."""
 
     verdict: str
     places: list[PlaceDifferences]
@@ -59,24 +59,24 @@ class Differences(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """One thing that the other implementation does otherwise."""
+    """One way in which the other implementation differs."""
 
     id: str
-    """As docs/diagnose.md lists them: "scale.missing"."""
+    """Its identifier in docs/diagnose.md, "scale.missing"."""
     stage: str
     """The first stage that it changes."""
     change: str
     """"the reference leaves out b_q"."""
     cure: str
-    """What to change there."""
+    """What to change in the other implementation."""
     option: str
-    """What makes the program do the same, "--scale d_model"; "" where no option does."""
+    """The program's option that does the same, "--scale d_model", or ""."""
     settings: dict[str, str]
     """The same as settings of ``Model`` or ``load``."""
 
 
 class ComparedStage(NamedTuple):
-    """How far a saved stage is from ours, as a share of it: as computed, and with the causes."""
+    """The relative error of a saved stage: as computed, and with the causes applied."""
 
     stage: str
     before: float
@@ -84,10 +84,10 @@ class ComparedStage(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What was found in one place of a model."""
+    """The diagnosis at one place of a model."""
 
     place: str
-    """"embed", "layers.3", or "model" for what follows the last; "" for a lone layer."""
+    """"embed", "layers.3", or "model" after the last layer; "" for a single layer."""
     layer: str
     """The layer in words."""
     equal: bool
@@ -98,13 +98,13 @@ class Finding(NamedTuple):
     unexplained: Optional[str]
     """The first stage that nothing explains."""
     at: str
-    """Where that differs most: "head 2 query 17"."""
+    """Where it differs most: "head 2 query 17"."""
     hints: list[str]
     stages: list[ComparedStage]
 
 
 class Findings(NamedTuple):
-    """What a diagnosis found: ``places`` in the order of the computation."""
+    """The result of a diagnosis; ``places`` are in the order of the computation."""
 
     places: list[Finding]
     equal: bool
@@ -115,13 +115,13 @@ class Findings(NamedTuple):
 
 
 def _saved(saved: Any) -> tuple[list[str], list[tuple[str, tuple[Any, str]]]]:
-    """What was saved as files and as arrays."""
+    """Saved stages as files and as arrays."""
     if isinstance(saved, Mapping):
         named = {word("a saved stage", key_of(name) if isinstance(name, tuple) else name): value for name, value in saved.items()}
         return [], [(name, array(name, value)) for name, value in named.items()]
     given = [saved] if isinstance(saved, (str, os.PathLike)) else saved
     if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
-        raise Error(f"{shown(saved)} is nothing saved: a file, several, or arrays by name expected")
+        raise Error(f"{shown(saved)} is not saved stages: a file, several files, or arrays by name expected")
     return [path("a saved file", one) for one in given], []
 
 

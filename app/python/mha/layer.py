@@ -1,4 +1,4 @@
-"""One layer: its weights and settings, its sizes, and the input where it has one."""
+"""One layer with its weights, settings, sizes and optional input."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ from .diagnose import Differences, Findings, Saved, _asked, _differences, _findi
 
 
 class Layer(Whole):
-    """One layer, ready to be computed: ``mha.load(…)``, ``model.layer(3)``, ``model.layer(3, text)``.
+    """One layer, from ``mha.load(…)``, ``model.layer(3)`` or ``model.layer(3, text)``.
 
-    ``mha.run(layer)`` computes its stages, ``mha.stream(layer, stage, use)`` hands out one. Layers never
-    change: ``with_`` makes another one.
+    ``mha.run(layer)`` computes its stages, ``mha.stream(layer, stage, use)`` streams one. Layers are
+    immutable: ``with_`` makes a new one.
     """
 
     def __init__(self, layer: _core.Layer, title: str, id: str = "", naming: str = "", notes: _core.Notes = []):
         self._layer = layer
         self._notes = list(notes)
         self.title: str = title
-        """Where it is from: a file, a folder."""
+        """Its source: a file, a folder."""
         self.id: str = id
-        """Its number or name; "" for a lone layer."""
+        """Its number or name; "" if it has neither."""
         self.naming: str = naming
-        """The family whose names the tensors have."""
+        """The model family whose tensor names were recognised."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was taken silently, passed over or should be known."""
+        """Silent assumptions, ignored tensors, and doubts."""
         return tuple(dict.fromkeys(text for _, text in self._notes))
 
     @property
     def dims(self) -> dict[str, int]:
-        """Its sizes: H, H_kv, d_model, d_k, d_v, d_ff, vocabulary; T queries and S keys, B of a batch."""
+        """Its sizes: H, H_kv, d_model, d_k, d_v, d_ff, vocabulary; T queries, S keys, and B for a batch."""
         return self._layer.dims()
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What it is computed in: float32 or float64."""
+        """The precision of the computation: float32 or float64."""
         return np.dtype(self._layer.dtype())
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings in force, as a file would have them: ``{"causal": "true", …}``."""
+        """The settings in effect, written as in a file: ``{"causal": "true", …}``."""
         return self._layer.settings()
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """What can be computed of it, in the order of the computation; () without an input."""
+        """The stages that can be computed, in order; () without an input."""
         return tuple(self._layer.stages())
 
     def shape_of(self, stage: str) -> tuple[int, ...]:
-        """The shape that a stage has."""
+        """The shape of a stage."""
         return tuple(self._layer.shape_of(word("the stage", stage)))
 
     def with_(self, name: str, array: Any) -> Layer:
-        """The layer with another input, weight, mask or bias, or with a stage in place of its computation.
+        """The layer with another input, weight, mask or bias, or with a stage that replaces its computation.
 
-        The array has the shape that the name has in the layer.
+        The array must have the shape of the tensor or stage that it replaces.
         """
         named = word("the tensor", name)
         return Layer(self._layer.with_(named, kept(named, array)), self.title, self.id, self.naming, self._notes)
@@ -74,10 +74,10 @@ class Layer(Whole):
         self, saved: Saved, *, stages: Any = None, atol: Optional[float] = None, rtol: Optional[float] = None,
         threads: int = 0,
     ) -> Differences:
-        """Whether saved stages of another implementation of the layer agree, stage by stage.
+        """Compares saved stages of another implementation of the layer, stage by stage.
 
-        ``saved``: a file, several, or arrays by name. ``stages``: those that must be compared; else all that was saved.
-        ``verdict`` is "equal" only if all of them were compared, and agree.
+        ``saved``: a file, several files, or arrays by name. ``stages``: those that must be compared; default: all saved
+        ones. ``verdict`` is "equal" only if all of them were compared and agree.
         """
         files, arrays = _saved(saved)
         found, notes = _differences(_core.diff_layer(
@@ -86,9 +86,9 @@ class Layer(Whole):
         return found
 
     def diagnose(self, saved: Saved, *, threads: int = 0) -> Findings:
-        """What another implementation of the layer does otherwise that saved stages.
+        """Finds how another implementation of the layer differs, from its saved stages.
 
-        ``saved``: a file, several, or arrays by name, ``{"q": q, "output": output}``.
+        ``saved``: a file, several files, or arrays by name, ``{"q": q, "output": output}``.
         """
         files, arrays = _saved(saved)
         found, notes = _findings(_core.diagnose_layer(self._layer, files, arrays, self.id, whole("threads", threads)))
@@ -108,12 +108,12 @@ def stream(
     *,
     threads: int = 0,
 ) -> None:
-    """Computes one stage and hands its rows out as they appear: ``use((text, head, token), rows)``.
+    """Computes one stage and passes its rows to ``use((text, head, token), rows)`` during the computation.
 
     At most 256 tokens of one head at a time, in the order of texts, heads and tokens.
     """
     if not isinstance(layer, Layer):
-        raise Error(f"{shown(layer)} is no layer: mha.load(…) or model.layer(…) expected")
+        raise Error(f"{shown(layer)} is not a layer: mha.load(…) or model.layer(…) expected")
     if not callable(use):
-        raise Error(f"{shown(use)} is no function of a place and rows")
+        raise Error(f"{shown(use)} is not a function of a place and rows")
     layer._layer.stream(word("the stage", stage), use, whole("threads", threads))

@@ -1,4 +1,4 @@
-"""A whole model: opened once, run many times."""
+"""A whole model that is opened once and run many times."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Prediction(NamedTuple):
 
 
 def _place(place: Any) -> str:
-    """The place that a text or a key names, ("weights", 2)."""
+    """The place named by a text or a key such as ("weights", 2)."""
     return word("a patch's place", key_of(place) if isinstance(place, tuple) else place)
 
 
 class Patch(Whole):
-    """What a run changes while it is computed.
+    """A change that a run makes while it is computed.
 
-    As written on the command line, ``Patch("layers.3.head_result[5] = zero")``, or an array in a
+    Written as on the command line, ``Patch("layers.3.head_result[5] = zero")``, or with an array for a
     place, ``Patch("layers.2.weights", array)``, ``Patch("layers.2.q[0,-1] +=", array)``.
     """
 
@@ -62,28 +62,28 @@ class Patch(Whole):
 
     @staticmethod
     def zero(place: Key) -> Patch:
-        """The numbers at a place become 0."""
+        """Sets the numbers at a place to 0."""
         return Patch(f"{_place(place)} = zero")
 
     @staticmethod
     def mean(place: Key) -> Patch:
-        """They become their mean over all positions of the run's texts."""
+        """Sets them to their mean over all positions of the run's texts."""
         return Patch(f"{_place(place)} = mean")
 
     @staticmethod
     def from_run(place: Key, run: Run) -> Patch:
-        """They become what the same place holds in another run of the same model, of texts as long as the run's."""
+        """Sets them to the values at the same place in another run of the same model, over texts of equal length."""
         place = _place(place)
         if not isinstance(run, Run):
-            raise Error(f"{place}: {shown(run)} is no run of a model")
+            raise Error(f"{place}: {shown(run)} is not a run of a model")
         return Patch._made(place, _core.Patch.from_run(place, run._run))
 
     @staticmethod
     def rows(place: Key, function: Callable[[tuple[int, int, int], npt.NDArray[Any]], Any]) -> Patch:
-        """Each row of a place becomes what ``function((text, head, token), row)`` returns."""
+        """Sets each row of a place to the result of ``function((text, head, token), row)``."""
         named = _place(place)
         if not callable(function):
-            raise Error(f"{named}: {shown(function)} is no function of a place and a row")
+            raise Error(f"{named}: {shown(function)} is not a function of a place and a row")
 
         def as_array(at: tuple[int, int, int], row: npt.NDArray[Any]) -> tuple[Any, str]:
             return array(named, function(at, row))
@@ -98,7 +98,7 @@ Patches = Union[str, Patch, tuple[Key, Any], Iterable[Union[str, Patch, tuple[Ke
 
 
 def _is_pair(patches: Any) -> bool:
-    """Whether a tuple is one patch, a place and its value, and not two patches: "PLACE = VALUE" is a whole one."""
+    """Whether a tuple is one patch (a place and its value) instead of two: "PLACE = VALUE" is a whole patch."""
     if not isinstance(patches, tuple) or len(patches) != 2 or isinstance(patches[1], (Patch, tuple)):
         return False
     is_whole = isinstance(patches[0], str) and "=" in patches[0].rstrip()[:-1].rstrip("+*")
@@ -113,12 +113,12 @@ def _patches(patches: Optional[Patches]) -> list[_core.Patch]:
     if isinstance(patches, (str, Patch)) or is_pair:
         given = [patches]
     elif not isinstance(patches, Iterable) or isinstance(patches, (bytes, np.ndarray)):
-        raise Error(f"{shown(patches)} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected, or several of them")
+        raise Error(f"{shown(patches)} is not a patch: 'PLACE = VALUE', mha.Patch or (place, array) expected, or several of them")
     else:
         given = list(patches.items() if isinstance(patches, Mapping) else patches)
     for one in given:
         if not isinstance(one, (str, Patch)) and not (isinstance(one, tuple) and len(one) == 2):
-            raise Error(f"{shown(one)} is no patch: 'PLACE = VALUE', mha.Patch or (place, array) expected")
+            raise Error(f"{shown(one)} is not a patch: 'PLACE = VALUE', mha.Patch or (place, array) expected")
         if isinstance(one, tuple) and one[1] is None:
             raise Error(f"{one[0]!r}: its value is None; an array, a number or 'zero' expected")
     made = [one if isinstance(one, Patch) else Patch(one) if isinstance(one, str) else Patch(*one) for one in given]
@@ -137,40 +137,40 @@ def _names(name: str, names: Optional[Names]) -> list[str]:
 
 def _progress(progress: Optional[Progress]) -> Optional[Progress]:
     if progress is not None and not callable(progress):
-        raise Error(f"progress is {shown(progress)}: a function of the share that is done expected")
+        raise Error(f"progress is {shown(progress)}: a function of the finished share expected")
     return progress
 
 
 class Tokens(Whole):
-    """One text, or a batch of texts each of its own length, as a model's token numbers."""
+    """A model's token numbers for one text, or for a batch of texts of any lengths."""
 
     def __init__(self, tokens: _core.Tokens):
         self._tokens = tokens
 
     @property
     def batched(self) -> bool:
-        """Whether they are a batch: arrays then have the batch axis."""
+        """Whether they are a batch, whose arrays have a batch axis."""
         return self._tokens.batched()
 
     @property
     def ids(self) -> list[Any]:
-        """The numbers of a text; of each text of a batch."""
+        """The token numbers of the text, or of each text in a batch."""
         every: list[Any] = [self._tokens.ids(text) for text in range(self._tokens.count())]
         return every if self.batched else list(every[0])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be known about the texts: invalid UTF-8 was replaced …"""
+        """Notes on the texts: invalid UTF-8 was replaced …"""
         return tuple(text for _, text in self._tokens.notes())
 
     @property
     def pieces(self) -> list[Any]:
-        """What each token stands for in the text."""
+        """The text of each token."""
         every: list[Any] = [self._tokens.pieces(text) for text in range(self._tokens.count())]
         return every if self.batched else list(every[0])
 
     def __len__(self) -> int:
-        """Of a text, its tokens; of a batch, its texts."""
+        """The number of tokens of a text, or of texts in a batch."""
         return self._tokens.count() if self.batched else len(self._tokens.ids(0))
 
     def __repr__(self) -> str:
@@ -178,10 +178,10 @@ class Tokens(Whole):
 
 
 class Run(Whole, Mapping[str, npt.NDArray[Any]]):
-    """A model's run over texts: what was kept, by name, as arrays that are only read.
+    """A model's run over texts: the kept stages by name, as read-only arrays.
 
-    ``run["layers.3.weights"]``, ``run["weights", 3]``, ``run["logits"]``; other tools' names are
-    understood. Arrays outlive the run.
+    ``run["layers.3.weights"]``, ``run["weights", 3]``, ``run["logits"]``; other tools' names also
+    work. Arrays outlive the run.
     """
 
     def __init__(self, run: _core.Run, model: Model):
@@ -202,7 +202,7 @@ class Run(Whole, Mapping[str, npt.NDArray[Any]]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was taken silently, passed over or should be known."""
+        """Silent assumptions, ignored tensors, and doubts."""
         return tuple(text for _, text in self._run.notes())
 
     def __getitem__(self, key: Union[str, tuple[str, int]]) -> npt.NDArray[Any]:
@@ -225,7 +225,7 @@ class Run(Whole, Mapping[str, npt.NDArray[Any]]):
     def __len__(self) -> int:
         return len(self._run.kept())
 
-    # A run is itself, whatever it has kept: comparing arrays would tell nothing.
+    # Runs are equal only if identical: comparing arrays would be ambiguous.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -233,31 +233,31 @@ class Run(Whole, Mapping[str, npt.NDArray[Any]]):
         return True
 
     def resid(self, layer: int) -> npt.NDArray[Any]:
-        """The residual stream before a layer; behind the last one where it is their number, or -1."""
+        """The residual stream before a layer, or after the last one for the number of layers or -1."""
         return self._run.resid(whole("resid's layer", layer, None))
 
     def logits(self) -> npt.NDArray[Any]:
-        """Computed at the first call where they were not kept."""
+        """The logits, computed at the first call if they were not kept."""
         return self._run.logits()
 
     def loss(self) -> float:
-        """The mean of -log p of the next tokens, in nats, over all positions that have one."""
+        """The mean of -log p of the next tokens, in nats, over all positions with a next token."""
         return self._run.loss()
 
     def losses(self) -> Any:
-        """The loss at each position but the last, an array; of a batch, a list of one for each text."""
+        """The loss at each position but the last as an array; for a batch, a list with one array for each text."""
         every = [np.array(text) for text in self._run.losses()]
         return every if self._run.tokens().batched() else every[0]
 
     def predictions(self, position: int = -1, top: int = 10, text: int = 0) -> list[Prediction]:
-        """The most probable tokens behind a position."""
+        """The most probable tokens after a position."""
         return [Prediction(*one) for one in self._run.predictions(
             whole("position", position, None), whole("top", top), whole("text", text))]
 
     def heads(
         self, measure: str, *, threads: int = 0, progress: Optional[Progress] = None
     ) -> npt.NDArray[np.float64]:
-        """A measure of each head ("entropy", "previous" …): layers × heads, NaN where nothing is known."""
+        """A measure of each head ("entropy", "previous" …): layers × heads, NaN where undefined."""
         return self._run.heads(word("the measure", measure), whole("threads", threads), _progress(progress))
 
     def effects(
@@ -268,12 +268,12 @@ class Run(Whole, Mapping[str, npt.NDArray[Any]]):
         threads: int = 0,
         progress: Optional[Progress] = None,
     ) -> npt.NDArray[np.float64]:
-        """What predictions lose without each head: "kl", "loss_change", "logit_change" or "direct", layers × heads.
+        """The effect of ablating each head on predictions: "kl", "loss_change", "logit_change" or "direct", layers × heads.
 
-        Changes are without the head less with it; "direct" is what the head adds to the logit. "loss_change"
-        is of positions that a token follows, not of -1.
+        Changes are the value without the head minus that with it; "direct" is the head's own contribution to the logit.
+        "loss_change" needs positions with a next token, so not -1.
 
-        ``positions``: behind which predictions are compared, negative from the end; None: all.
+        ``positions``: where predictions are compared, negative from the end; None: all.
         """
         given: Any = positions
         if given is not None and (isinstance(given, (str, bytes)) or not isinstance(given, Iterable)):
@@ -290,7 +290,7 @@ class Run(Whole, Mapping[str, npt.NDArray[Any]]):
         threads: int = 0,
         progress: Optional[Progress] = None,
     ) -> Run:
-        """The same run with further patches; nothing before the first patched layer is computed again."""
+        """The same run with further patches; only layers from the first patched one on are computed again."""
         changed = self._run.with_(
             _patches(patches), _names("keep", keep), flag("streams", streams), whole("threads", threads), _progress(progress))
         known = self._run.notes()
@@ -302,11 +302,11 @@ class Run(Whole, Mapping[str, npt.NDArray[Any]]):
 
 
 class Model:
-    """A checkpoint as a whole model: a folder with its config.json.
+    """A whole model, from a checkpoint folder with its config.json.
 
-    Opening reads headers; weights are read when they are first needed, and kept for later runs.
-    ``dtype``: float32 or float64. ``memory``: bytes that packed weights may take.
-    ``naming``: a family by name, or a description's file. Other arguments are settings
+    Opening reads only headers; weights are read when first needed, and kept for later runs.
+    ``dtype``: float32 or float64. ``memory``: the maximum bytes of packed weights.
+    ``naming``: the name of a family, or the file of a description. Other arguments are settings
     (``rope_base=5e5``). A model may be used from several threads.
     """
 
@@ -321,36 +321,36 @@ class Model:
     ):
         for name, value in settings.items():
             setting(name, value)
-        said = [(name, text_of(value)) for name, value in settings.items()]
+        given = [(name, text_of(value)) for name, value in settings.items()]
         self.folder: str = path("the folder", folder)
         budget = None if memory is None else whole("memory", memory)
-        self._said: Optional[tuple[Any, ...]] = (self.folder, dtype_name(dtype), budget, path("naming", naming), said)
-        self._opened: Optional[_core.Model] = _core.Model.open(*self._said)
+        self._arguments: Optional[tuple[Any, ...]] = (self.folder, dtype_name(dtype), budget, path("naming", naming), given)
+        self._opened: Optional[_core.Model] = _core.Model.open(*self._arguments)
         warn_of(self._model.notes(), 2)
 
     @staticmethod
     def _made(model: _core.Model) -> Model:
         made = Model.__new__(Model)
-        made.folder, made._opened, made._said = model.folder(), model, None
+        made.folder, made._opened, made._arguments = model.folder(), model, None
         return made
 
     def __copy__(self) -> Model:
-        return Model._made(self._model) if self._said is None else self._again(self._said, self._model)
+        return Model._made(self._model) if self._arguments is None else self._again(self._arguments, self._model)
 
     def __deepcopy__(self, memo: Any) -> Model:
         return self.__copy__()
 
     def __reduce__(self) -> Any:
-        _ = self._model  # a closed one is an error
-        if self._said is None:
-            raise TypeError(f"{self!r} is not pickled: its weights were changed; pickle the model that with_ was called of")
-        return Model._again, (self._said,)
+        _ = self._model  # raises Error if closed
+        if self._arguments is None:
+            raise TypeError(f"{self!r} cannot be pickled because its weights were changed; pickle the model on which with_ was called")
+        return Model._again, (self._arguments,)
 
     @staticmethod
-    def _again(said: tuple[Any, ...], model: Optional[_core.Model] = None) -> Model:
-        """A model that is opened as another one was."""
-        made = Model._made(_core.Model.open(*said) if model is None else model)
-        made._said = said
+    def _again(arguments: tuple[Any, ...], model: Optional[_core.Model] = None) -> Model:
+        """A model opened with the same arguments as another."""
+        made = Model._made(_core.Model.open(*arguments) if model is None else model)
+        made._arguments = arguments
         return made
 
     @property
@@ -360,7 +360,7 @@ class Model:
         return self._opened
 
     def close(self) -> None:
-        """Lets go of the files and weights; runs keep what they need."""
+        """Releases the files and weights; runs keep what they need."""
         self._opened = None
 
     def __enter__(self) -> Model:
@@ -394,7 +394,7 @@ class Model:
         return self._model.dims(str(layer))
 
     def tokens(self, text: Text) -> Tokens:
-        """One text or its token numbers; a list of texts, or of lists of numbers, is a batch."""
+        """Tokens of one text or of its token numbers; a list of texts, or of lists of numbers, is a batch."""
         if isinstance(text, Tokens):
             return text
         if isinstance(text, str):
@@ -408,12 +408,12 @@ class Model:
         return Tokens(self._model.batch(rows) if several else self._model.tokens(rows[0]))
 
     def text(self, ids: Sequence[int]) -> str:
-        """What token numbers stand for."""
+        """The text of token numbers."""
         if isinstance(ids, (list, tuple, np.ndarray)) and getattr(ids, "ndim", 1) > 0 and len(ids) == 0:
             return self._model.text([])
         rows, several = rows_of_ids(ids)
         if several:
-            raise Error("text: the numbers of several texts; give one text's at a time")
+            raise Error("text: token numbers of several texts; give those of one text")
         return self._model.text(rows[0])
 
     def run(
@@ -426,11 +426,11 @@ class Model:
         threads: int = 0,
         progress: Optional[Progress] = None,
     ) -> Run:
-        """Computes texts. ``keep``: "layers.3.weights", "layers.*.weights", "logits", "*" for all.
+        """Runs the model over texts. ``keep``: "layers.3.weights", "layers.*.weights", "logits", "*" for all.
 
-        ``progress`` gets the share that is done, 0 to 1, between layers.
+        ``progress`` is called with the finished share, 0 to 1, between layers.
         """
-        model, tokens = self._model, self.tokens(text)  # progress may close this one
+        model, tokens = self._model, self.tokens(text)  # progress may close this model
         run = model.run(
             tokens._tokens, _names("keep", keep), _patches(patches), flag("streams", streams), whole("threads", threads),
             _progress(progress))
@@ -448,9 +448,9 @@ class Model:
         threads: int = 0,
         progress: Optional[Progress] = None,
     ) -> None:
-        """One pass that keeps nothing: ``use("layers.0.weights", (text, head, token), rows)`` for rows as they appear."""
+        """Runs once without keeping stages: calls ``use("layers.0.weights", (text, head, token), rows)`` for computed rows."""
         if not callable(use):
-            raise Error(f"{shown(use)} is no function of a name, a place and rows")
+            raise Error(f"{shown(use)} is not a function of a name, a place and rows")
         self._model.stream(
             self.tokens(text)._tokens, _names("stages", stages), use, _patches(patches), whole("threads", threads),
             _progress(progress))
@@ -463,7 +463,7 @@ class Model:
         threads: int = 0,
         progress: Optional[Progress] = None,
     ) -> Layer:
-        """A layer by itself: its weights and settings, without an input; or with the input that texts give it."""
+        """A single layer: its weights and settings, without an input or with the input that texts give it."""
         if not is_layer(layer):
             raise Error(f"the layer is {shown(layer)}: a number or a name expected")
         model, tokens = self._model, None if text is None else self.tokens(text)._tokens
@@ -474,10 +474,10 @@ class Model:
         self, text: Text, saved: Saved, *, stages: Any = None, atol: Optional[float] = None,
         rtol: Optional[float] = None, threads: int = 0, progress: Optional[Progress] = None,
     ) -> Differences:
-        """Whether saved stages of another implementation agree with what the model computes for a text, stage by stage.
+        """Compares saved stages of another implementation with those of the model for a text, stage by stage.
 
-        ``saved``: a file, several, or arrays by name; another model's run is one. ``stages``: those that must be compared;
-        else all that was saved. ``verdict`` is "equal" only if all of them were compared, and agree.
+        ``saved``: a file, several files, or arrays by name, such as another model's run. ``stages``: those that must be
+        compared; default: all saved ones. ``verdict`` is "equal" only if all of them were compared and agree.
         """
         model, tokens = self._model, self.tokens(text)
         files, arrays = _saved(saved)
@@ -491,9 +491,10 @@ class Model:
     def diagnose(
         self, text: Text, saved: Saved, *, threads: int = 0, progress: Optional[Progress] = None
     ) -> Findings:
-        """What another implementation does otherwise that saved stages of a text.
+        """Finds how another implementation differs, from its saved stages for a text.
 
-        ``saved``: a file, several, or arrays by name, ``{"layers.0.q": q, "logits": logits}``; another model's run is one.
+        ``saved``: a file, several files, or arrays by name, ``{"layers.0.q": q, "logits": logits}``, such as another
+        model's run.
         """
         model, tokens = self._model, self.tokens(text)
         files, arrays = _saved(saved)
@@ -506,12 +507,12 @@ class Model:
     def weight(self, name: Key) -> npt.NDArray[Any]:
         """A weight, (in, out): ``"layers.3.W_q"`` or ``("W_q", 3)``, ``"layers.3.mlp.in"``, ``"W_U"``.
 
-        Around the layers: ``"W_E"`` (vocabulary, d_model), ``"W_pos"``, ``"final_norm.weight"``, ``"W_U"``, ``"b_U"``.
+        Outside the layers: ``"W_E"`` (vocabulary, d_model), ``"W_pos"``, ``"final_norm.weight"``, ``"W_U"``, ``"b_U"``.
         """
         return self._model.weight(word("the weight", key_of(name) if isinstance(name, tuple) else name))
 
     def with_(self, name: Key, weight: Any) -> Model:
-        """The model with another weight of attention in this one's place; this one stays."""
+        """A new model with another weight of attention; this one is unchanged."""
         named = word("the weight", key_of(name) if isinstance(name, tuple) else name)
         made = Model._made(self._model.with_(named, kept(named, weight)))
         known = self._model.notes()

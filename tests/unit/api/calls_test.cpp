@@ -68,9 +68,9 @@ TEST_CASE("model: token numbers in braces, 0 among them, and of any integral typ
   CHECK(model.tokens(std::vector<std::uint8_t>{200}).ids() == std::vector<int>{200});
   CHECK(error_of([&] {
           model.tokens(std::vector<std::int64_t>{5, 1LL << 40});
-        }) == "ids: 1099511627776 is no token");
+        }) == "ids: 1099511627776 is not a token");
   CHECK(error_of([&] { model.tokens(std::vector<std::uint64_t>{0ULL - 1}); }) ==
-        "ids: 18446744073709551615 is no token");
+        "ids: 18446744073709551615 is not a token");
   const Tokens zeros = model.batch({{0}, {0}});
   CHECK((zeros.count() == 2 && zeros.ids(1) == std::vector<int>{0}));
   CHECK(model.batch({{0, 5}, {1, 2, 3}}).length(1) == 3);

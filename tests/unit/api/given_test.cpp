@@ -96,8 +96,8 @@ TEST_CASE("api: an array of no elements has its shape", "[api]") {
 
 TEST_CASE("api: a null pointer is no text", "[api]") {
   const char* none = nullptr;
-  CHECK(error_of([&] { Patch{none}; }) == "a null pointer is no text");
-  CHECK(error_of([&] { LayerId{none}; }) == "a null pointer is no text");
+  CHECK(error_of([&] { Patch{none}; }) == "a null pointer is not a text");
+  CHECK(error_of([&] { LayerId{none}; }) == "a null pointer is not a text");
 }
 
 TEST_CASE("model: a place of the whole model has no layer", "[api][model]") {

@@ -1,10 +1,14 @@
-#include "progress_bar.hpp"
+#include "progress.hpp"
 
 #include "console.hpp"
+#include <mha/model/run.hpp>
+#include <mha/observe/trace.hpp>
 #include <mha/system/error.hpp>
 #include <mha/system/watch.hpp>
 
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,12 +23,12 @@ namespace mha::app {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds patience{1000}; // nothing is shown before
-constexpr std::chrono::milliseconds interval{100};  // between two pictures
+constexpr std::chrono::milliseconds patience{1000}; // before the bar appears
+constexpr std::chrono::milliseconds interval{100};  // between two updates
 
 std::atomic<bool> drawn = false;
 
-void put(std::string_view text) {
+void write_to_terminal(std::string_view text) {
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return; // the terminal is gone
 }
 
@@ -68,7 +72,7 @@ private:
   void draw(double seconds) {
     const double part = total_ > 0 ? std::min(done_ / total_, 1.0) : 1;
     const double layers = static_cast<double>(layers_);
-    // Of several layers, each is taken to be as much work as this one.
+    // Every layer is assumed to be as much work as this one.
     const double whole =
         std::min((static_cast<double>(std::min(begun_, layers_)) - 1 + part) / layers, 1.0);
     std::string text = fmt::format(" {:3.0f} % · {:.1f} GFLOP/s · {} left", std::floor(whole * 100),
@@ -83,7 +87,7 @@ private:
     std::string bar;
     for (std::size_t i = 0; i < cells; ++i) bar += i < full ? "━" : "╌";
     drawn = true;
-    put("\r" + bar + render::shortened(text, text_style.width - 1) + "\x1b[K");
+    write_to_terminal("\r" + bar + render::shortened(text, text_style.width - 1) + "\x1b[K");
   }
 
   std::mutex lock_;
@@ -97,13 +101,29 @@ private:
 void show_progress(std::size_t layers) {
   const char* term = std::getenv("TERM");
   if (isatty(STDERR_FILENO) != 1 || !term || std::strcmp(term, "dumb") == 0) return;
-  static auto* bar = new Bar; // threads may tell it something to the end
+  static auto* bar = new Bar; // never deleted: threads may report to it until the end
   bar->expect(layers);
   watch_computations(bar);
 }
 
 void clear_progress() noexcept {
-  if (drawn.exchange(false)) put("\r\x1b[K");
+  if (drawn.exchange(false)) write_to_terminal("\r\x1b[K");
+}
+
+MoreTimings passes_of(const WorkCount& work, const OpenedModel& model, std::size_t threads) {
+  const double operations = work.operations();
+  const Uncounted unit(model.sources());
+  const WorkCount one;
+  const std::shared_ptr<const TextLayers> made = model.text_layers();
+  const TextLayers& layers = *made;
+  Advance pass;
+  pass.threads = threads;
+  const Layer ends = layers.ends(advance(layers, layers.embedded(), layers.count(), pass).x);
+  if (ends.ends->has(Stage::logits)) trace(ends, {Stage::logits}, {}, threads);
+  return [operations, passes = operations / one.operations()](render::JsonText& json) {
+    json.key("operations").as_it_is(fmt::format("{:.6g}", operations));
+    add_fixed(json, "passes", passes, 2);
+  };
 }
 
 } // namespace mha::app

@@ -1,6 +1,7 @@
-#include "setting_options.hpp"
+#include "layer_options.hpp"
 
 #include <mha/layer/names.hpp>
+#include <mha/model/patcher.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>
@@ -18,8 +19,8 @@ std::string option_of(std::string_view setting) {
   return name;
 }
 
-/// Whether all that a value may be are words as they stand, "none|half", and none of them is a
-/// placeholder, as NUMBER and T,H,W are.
+/// Whether the allowed values are literal words, "none|half", without placeholders such as NUMBER
+/// and T,H,W.
 bool are_words(std::string_view values) {
   return std::ranges::none_of(values, [](char c) { return c >= 'A' && c <= 'Z'; });
 }
@@ -27,7 +28,7 @@ bool are_words(std::string_view values) {
 } // namespace
 
 void add_settings(Cli& cli, RunRequest& request) {
-  cli.shared_group("Settings of the layer, where they differ from what the files say", true);
+  cli.shared_group("Settings of the layer, which override those in the files", true);
   for (const SettingInfo& info : settings_table()) {
     Option option;
     option.name = option_of(info.name);
@@ -59,14 +60,37 @@ void take_settings(RunRequest& request) {
     const std::string value = source.substr(equals + 1);
     for (const auto& [given, text] : request.settings)
       if (given == info->name && text != value)
-        throw UsageError(fmt::format("{} is '{}' and then '{}': it takes one value; leave one of "
-                                     "them out",
-                                     info->name, text, value));
+        throw UsageError(
+            fmt::format("{} is set to '{}' and to '{}', but takes one value; leave one out",
+                        info->name, text, value));
     Settings checked;
     set(checked, info->name, value, source);
     request.settings.emplace_back(info->name, value);
     return true;
   });
+}
+
+void add_patches(Cli& cli, RunRequest& request) {
+  Option option;
+  option.name = "--patch";
+  option.value_name = "PLACE=VALUE";
+  option.help =
+      "replace, add to (+=, -=) or multiply (*=) the values of a stage while it is computed: "
+      "'layers.3.head_out[0] = zero', 'weights[2,-1,0] *= 0.5'; VALUE: a number, zero, mean, a "
+      "file, from 'another text', 4 * from 'one' - 'another'; may be repeated";
+  option.repeats = true;
+  option.set = [&request](const std::string& text) {
+    if (!request.patches) request.patches = std::make_shared<Patcher>();
+    request.patches->add(text);
+  };
+  cli.add(std::move(option));
+  cli.at_end([&request] {
+    if (request.patches) request.patches->require_read();
+  });
+}
+
+std::vector<std::string> typed_patches(const RunRequest& request) {
+  return request.patches ? request.patches->typed() : std::vector<std::string>();
 }
 
 } // namespace mha::app

@@ -1,5 +1,5 @@
 #pragma once
-// Counts the operations of computations, for --timings.
+// Progress of computations: a bar on a terminal, and operations counted for --timings.
 
 #include "options.hpp"
 #include <mha/load/load.hpp>
@@ -13,7 +13,15 @@
 
 namespace mha::app {
 
-/// While it lives, it counts what computations are said to take, and passes it on to the bar.
+/// Shows a progress bar for the following computations if standard error is a terminal. It appears
+/// when a computation has taken a second and disappears when it ends. `layers`: the number of
+/// layers that are computed one after the other.
+void show_progress(std::size_t layers);
+
+/// Removes the bar from the screen. Safe in a signal handler.
+void clear_progress() noexcept;
+
+/// Counts the operations that computations report during its lifetime, and passes them to the bar.
 class WorkCount : public Watcher {
 public:
   WorkCount() : before_(watcher()) { watch_computations(this); }
@@ -31,7 +39,7 @@ public:
   void end() override {
     if (before_) before_->end();
   }
-  /// Of the matrix products, 2 m n k each.
+  /// The operations of matrix products, 2 m n k each.
   double operations() const { return operations_; }
 
 private:
@@ -39,12 +47,12 @@ private:
   std::atomic<double> operations_ = 0; ///< trials begin in several threads
 };
 
-/// What --timings says of a command that computes layers more than once: the operations, and how
-/// many passes of the whole model, with its logits, they are.
+/// The members of --timings for a command that computes layers more than once: the operations, and
+/// the number of passes of the whole model, logits included, that they amount to.
 MoreTimings passes_of(const WorkCount& work, const OpenedModel& model, std::size_t threads);
 
-/// Leaves out of --timings which layers are made and computed while it lives: a pass that is the
-/// unit of others is none of the command's.
+/// Excludes the layers that are made and computed during its lifetime from --timings: a pass that
+/// is only run to measure a unit is not part of the command's work.
 class Uncounted {
 public:
   explicit Uncounted(const Sources& sources)
