@@ -321,7 +321,7 @@ private:
     }
     if (head.dense.present()) {
       to["dense"] = shortest(linear("head.dense"));
-      if (description_->head_activation.said())
+      if (description_->head_activation.is_given())
         to["activation"] = *description_->head_activation.constant;
       if (head.norm.present()) to["norm"] = norm_of("head.norm");
     }

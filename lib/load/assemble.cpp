@@ -1,13 +1,13 @@
 #include <mha/load/assemble.hpp>
 
-#include <mha/naming/forms.hpp>
-#include <mha/naming/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/assemble_steps.hpp>
 #include <mha/load/masks.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/load/sizes.hpp>
+#include <mha/naming/forms.hpp>
+#include <mha/naming/fused.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 

@@ -24,7 +24,7 @@ std::size_t number_of_layers(const Description& description, const Group& group)
   std::size_t layers = 1;
   if (description.layers.size() > 1) {
     layers = description.layers.size();
-  } else if (description.num_layers.said()) {
+  } else if (description.num_layers.is_given()) {
     const double count = description.num_layers.number(group).value_or(0);
     if (!(count >= 1 && count <= most) || count != std::floor(count))
       fail("{}: num_layers is {}: a whole number from 1 to {} expected",
@@ -116,7 +116,7 @@ std::vector<Note> unclaimed_tensors(const Group& group) {
   for (const io::Entry& entry : group.contents->tensors) {
     const std::string& name = entry.name;
     if (graph && !graph->is_of_module(entry)) continue;
-    if (group.reads->used(name) || group.reads->passed_over(name)) continue;
+    if (group.reads->used(name) || group.reads->skipped(name)) continue;
     if (is_ignored(*group.description, name)) continue;
     if (++count <= most) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
   }

@@ -182,9 +182,9 @@ const io::Entry& DescribedFile::needed(const DescribedTensor& tensor,
 void DescribedFile::mark_skipped(std::string_view key, const std::string& name) const {
   if (!group_.reads || name.empty()) return;
   const std::string own = whole_name(key, name);
-  if (head_mark_in(own) == std::string::npos) return group_.reads->pass_over(own);
+  if (head_mark_in(own) == std::string::npos) return group_.reads->skip(own);
   for (std::size_t head = 0; group_.contents->find(with_head(own, head)); ++head)
-    group_.reads->pass_over(with_head(own, head));
+    group_.reads->skip(with_head(own, head));
 }
 
 } // namespace mha

@@ -268,7 +268,7 @@ void DescribedFile::require_axis(const DescribedTensor& tensor, const io::Entry&
 }
 
 io::Entry DescribedFile::scaled_positions(const io::Entry& rows) const {
-  if (!description_.position_scale.said()) return rows;
+  if (!description_.position_scale.is_given()) return rows;
   return scaled_entry(rows, description_.position_scale.number(group_).value_or(1));
 }
 

@@ -99,12 +99,12 @@ private:
   }
 
   bool has_others() const {
-    return to_.tensors.contains("embed.position") || to_.sinusoid.said() ||
+    return to_.tensors.contains("embed.position") || to_.sinusoid.is_given() ||
            to_.tensors.contains("embed.type");
   }
   void require_first_table(const JsonTree& step, const std::string& key,
                            std::string_view kind) const {
-    if (to_.tensors.contains(key) || (kind == "position" && to_.sinusoid.said()))
+    if (to_.tensors.contains(key) || (kind == "position" && to_.sinusoid.is_given()))
       step.refuse(fmt::format("a second table by {}", kind));
   }
   void read_first(const JsonTree& first) {

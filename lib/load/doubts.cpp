@@ -2,9 +2,9 @@
 
 #include <mha/files/text.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/naming/spelling.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/load/layer_source.hpp>
+#include <mha/naming/spelling.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/words.hpp>

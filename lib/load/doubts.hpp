@@ -2,9 +2,9 @@
 // Tensors of the files without a known name: which of them are clearly a part of the layer.
 
 #include <mha/files/contents.hpp>
-#include <mha/naming/spelling.hpp>
 #include <mha/load/assemble.hpp>
 #include <mha/load/identities.hpp>
+#include <mha/naming/spelling.hpp>
 
 #include <functional>
 #include <map>

@@ -2,9 +2,9 @@
 
 #include <mha/load/edit.hpp>
 
-#include <mha/naming/apply_axes.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/load/source.hpp>
+#include <mha/naming/apply_axes.hpp>
 
 #include <algorithm>
 #include <filesystem>

@@ -3,12 +3,12 @@
 #include <mha/files/text.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/naming/spelling.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/load/doubts.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/load/name_words.hpp>
 #include <mha/load/sizes.hpp>
+#include <mha/naming/spelling.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/one_of.hpp>

@@ -135,7 +135,7 @@ private:
 
   /// Buffers, heads that no stage needs, and other parts of the model.
   bool is_known(std::string_view name) const {
-    if (group_.reads->passed_over(name)) return true;
+    if (group_.reads->skipped(name)) return true;
     if (!description_->is_family)
       return is_ignored(*description_, std::string(name)) || is_of_other_part(name);
     if (name.starts_with(stack_)) {

@@ -2,10 +2,8 @@
 
 #include <mha/files/inputs.hpp>
 #include <mha/files/text.hpp>
-#include <mha/naming/apply_axes.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/select.hpp>
-#include <mha/naming/spelling.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/unread_settings.hpp>
@@ -14,6 +12,8 @@
 #include <mha/load/leftovers.hpp>
 #include <mha/load/token_order.hpp>
 #include <mha/load/whole_model.hpp>
+#include <mha/naming/apply_axes.hpp>
+#include <mha/naming/spelling.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>
 

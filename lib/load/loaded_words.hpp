@@ -1,8 +1,8 @@
 #pragma once
 // Describes a loaded layer in one line.
 
-#include <mha/naming/layer_words.hpp>
 #include <mha/load/load.hpp>
+#include <mha/naming/layer_words.hpp>
 
 namespace mha {
 

@@ -54,8 +54,8 @@ void WholeModel::read_embedding(const ModelReader& reader) {
   const std::size_t d = width(),
                     summed = e.projection_place == ProjectionPlace::tokens ? d : narrow,
                     normed = e.projection_place == ProjectionPlace::normed ? narrow : d;
-  e.positions = description_->sinusoid.said() ? group.read(reader.file().sinusoid(summed))
-                                              : reader.table("embed.position");
+  e.positions = description_->sinusoid.is_given() ? group.read(reader.file().sinusoid(summed))
+                                                  : reader.table("embed.position");
   // Models without types have no table of them.
   const DescribedTensor* const types = description_->tensor("embed.type");
   if (types && (reader.file().table(*types) || !description_->is_family ||
@@ -84,7 +84,7 @@ void WholeModel::read_embedding(const ModelReader& reader) {
 
 void WholeModel::set_positions() {
   const Group& group = layers_[0].group;
-  if (description_->first_position.said()) {
+  if (description_->first_position.is_given()) {
     const double first = description_->first_position.number(group).value_or(0);
     if (!(first >= 0 && first <= 1e9) || first != std::floor(first))
       fail("{}: the first position is {}: a whole number from 0 on, or \"pad\" expected",
@@ -126,8 +126,8 @@ void WholeModel::read_head(const ModelReader& reader) {
   if (dense) {
     head.dense = reader.linear("head.dense", into_decoder);
     head.activation =
-        reader.activation(description_->head_activation.said() ? description_->head_activation
-                                                               : description_->activation);
+        reader.activation(description_->head_activation.is_given() ? description_->head_activation
+                                                                   : description_->activation);
     into_decoder = head.dense.out();
     head.norm = reader.norm("head.norm", into_decoder);
   }

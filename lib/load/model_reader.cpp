@@ -104,7 +104,7 @@ Norm ModelReader::norm(const char* key, std::size_t width) const {
 }
 
 Activation ModelReader::activation(const naming::DescribedValue& described) const {
-  const std::string name = described.said() ? described.value(group_).value_or("gelu") : "gelu";
+  const std::string name = described.is_given() ? described.value(group_).value_or("gelu") : "gelu";
   if (const std::optional<Activation> known = activation_named(name)) return *known;
   std::string_view key = "the activation";
   for (const std::string& word : described.keys)

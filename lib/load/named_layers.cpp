@@ -178,7 +178,8 @@ naming::DescribedTensor NamedAttention::tensor_of(const std::string& key, const 
       refuse_undescribable(group, part.source);
     return tensor;
   }
-  const naming::DescribedTensor* const own = naming::said_of(*family_, group, false).tensor(key);
+  const naming::DescribedTensor* const own =
+      naming::description_of(*family_, group, false).tensor(key);
   if (own && own->layout.size() == entry->shape.size()) {
     tensor.layout = own->layout == "oi" ? "" : own->layout;
   } else {
@@ -242,7 +243,7 @@ bool NamedAttention::add_fused(std::map<std::string, naming::DescribedTensor>& t
   if (entry->shape[0] == first.shape()[0] && entry->shape[1] != first.shape()[0])
     tensor.layout = "io";
   const std::string key = "W_" + joined_texts(letters, "");
-  const auto& described = naming::said_of(*family_, layers_[0].group, false).tensors;
+  const auto& described = naming::description_of(*family_, layers_[0].group, false).tensors;
   if (const auto own = described.find(key); own != described.end() && own->second.groups > 0)
     tensor.split = own->second.split, tensor.groups = own->second.groups;
   const auto bias = parts.find("b_" + letters[0]);

@@ -10,9 +10,9 @@
 #include <mha/formats/folder.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
-#include <mha/naming/apply_axes.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/select.hpp>
+#include <mha/naming/apply_axes.hpp>
 #include <mha/naming/spelling.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>

@@ -84,7 +84,7 @@ private:
   }
 
   void add_norm(const std::string& key, const JsonTree& tree) {
-    if (key == "norm") to_.norm_is_said = true;
+    if (key == "norm") to_.norm_is_given = true;
     if (tree.is_null()) return;
     DescribedNorm norm = parse_.norm(key, tree);
     if (norm.kind != "none") to_.norms.emplace(key, std::move(norm));
@@ -302,9 +302,9 @@ BlockShape DescriptionReader::block_shape() const {
 }
 
 void DescriptionReader::require_activations() const {
-  if (to_.tensors.contains("mlp.out") && !to_.activation.said())
+  if (to_.tensors.contains("mlp.out") && !to_.activation.is_given())
     tree_.refuse("activation is missing: what the feed-forward does, such as \"gelu\"");
-  if (to_.head_activation.said() && !to_.head_activation.keys.empty())
+  if (to_.head_activation.is_given() && !to_.head_activation.keys.empty())
     fail("{}: the head's activation must be its name", to_.head_activation.where);
 }
 

@@ -3,8 +3,8 @@
 #include <mha/load/layer_source.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/naming/apply_axes.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/naming/apply_axes.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>

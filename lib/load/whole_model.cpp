@@ -167,7 +167,7 @@ bool is_left_over(const Group& group, std::string_view key, std::size_t actual) 
   if (key == "hidden_size" || key == "num_hidden_layers" || key == "vocab_size" || !group.reads)
     return false;
   for (std::string_view other : naming::size_spellings(key)) {
-    if (other == key || !group.says_value(other)) continue;
+    if (other == key || !group.config_has(other)) continue;
     if (group.configured_number({other}) != static_cast<double>(actual)) continue;
     group.reads->overrule(key);
     return true;
@@ -184,7 +184,7 @@ void WholeModel::check_config() const {
                          std::string_view what) {
     for (std::string_view key : group.spellings(keys)) {
       const std::optional<double> configured = group.configured_number({key});
-      if (!configured || *configured == static_cast<double>(actual) || !group.says_value(key))
+      if (!configured || *configured == static_cast<double>(actual) || !group.config_has(key))
         continue;
       if (is_left_over(group, key, actual)) continue;
       fail("{}: config.json has {} {}, but the tensors have {} {}", group.contents->name, key,
@@ -238,7 +238,7 @@ void WholeModel::check_layer(const Layer& layer) const {
   for (std::string_view key : group.spellings({"head_dim"})) {
     const std::optional<double> configured = group.configured_number({key});
     if (configured && layer.dims.d_k > 0 && *configured != static_cast<double>(layer.dims.d_k) &&
-        group.says_value(key))
+        group.config_has(key))
       fail("{}: config.json has {} {}, but the tensors' heads are {} wide", group.contents->name,
            key, *configured, layer.dims.d_k);
   }

@@ -49,7 +49,7 @@ TokenTemplate processing_template(Fields& fields) {
     if (text) {
       if (name != "A") id.refuse("a template of a single text has Sequence \"A\" only");
       constexpr std::ptrdiff_t most = 16; // each holds the whole text once more
-      if (std::ranges::count_if(post_template, [](const auto& id) { return !id; }) == most)
+      if (std::ranges::count_if(post_template, [](const auto& part) { return !part; }) == most)
         node.refuse("the text is repeated too often");
       post_template.push_back(std::nullopt);
       continue;

@@ -25,7 +25,7 @@ struct DescribedValue {
   bool positive = false;               ///< must be above 0
   std::string from;                    ///< its origin, for people; "" = the actual one
 
-  bool said() const { return !where.empty() || constant || !keys.empty(); }
+  bool is_given() const { return !where.empty() || constant || !keys.empty(); }
   /// The value for a layer; nothing if it is not given. Throws Error if config.json has none of the
   /// keys or if there is no value for the layer.
   std::optional<std::string> value(const Group& group, std::size_t layer = 0) const;
@@ -71,7 +71,7 @@ struct DescribedSinusoid {
   DescribedValue base;   ///< 10000
   DescribedValue length; ///< number of rows, 4096
 
-  bool said() const { return !where.empty(); }
+  bool is_given() const { return !where.empty(); }
 };
 
 /// Whether a module has a bias: if the file has one; always, so that a missing one is an error;
@@ -113,8 +113,8 @@ struct Description {
   std::vector<std::string> ignore;  ///< names with {layer} and *; in a family's file, modules
 
   BlockShape block = BlockShape::pre;
-  DescribedNorm norm_form;   ///< the defaults of all norms
-  bool norm_is_said = false; ///< the norm before attention is given, even as none
+  DescribedNorm norm_form;    ///< the defaults of all norms
+  bool norm_is_given = false; ///< the norm before attention is given, even as none
   DescribedValue activation, residual_scale;
   BiasRule qkv_bias, output_bias, mlp_bias, norm_bias;
   std::map<std::string, DescribedValue> settings;

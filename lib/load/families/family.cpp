@@ -184,7 +184,7 @@ bool Group::has_key(std::string_view key) const {
   });
 }
 
-bool Group::says_value(std::string_view key) const {
+bool Group::config_has(std::string_view key) const {
   return has_value_in(sections_of(*this), *config, key);
 }
 

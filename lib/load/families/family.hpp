@@ -103,7 +103,7 @@ struct Group {
   /// Whether config.json has the key, even with null.
   bool has_key(std::string_view key) const;
   /// Whether config.json has this key, not another spelling, with a value other than null.
-  bool says_value(std::string_view key) const;
+  bool config_has(std::string_view key) const;
   /// The model_types in config.json: that of the part that is read, and that of the whole model if
   /// it differs.
   std::vector<std::string> model_types() const;

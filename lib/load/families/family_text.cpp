@@ -155,7 +155,7 @@ const FamilyRow& family_named(std::string_view name) {
   fail("no naming is called '{}'{}", name, choices_for(name, names_of_rows(families())));
 }
 
-const Description& said_of(const FamilyRow& family, const Group& group, bool whole) {
+const Description& description_of(const FamilyRow& family, const Group& group, bool whole) {
   static std::mutex lock;
   static std::map<std::pair<const FamilyRow*, std::string>, std::shared_ptr<const Description>>
       made;

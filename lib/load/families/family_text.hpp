@@ -27,6 +27,6 @@ std::string names_in_module(const FamilyRow& family);
 
 /// The description that a family's file gives for a layer. `whole`: including the whole model,
 /// whose cases may need further keys of config.json. The description lives as long as the program.
-const Description& said_of(const FamilyRow& family, const Group& group, bool whole);
+const Description& description_of(const FamilyRow& family, const Group& group, bool whole);
 
 } // namespace mha::naming

@@ -1,8 +1,8 @@
 // Layers in an ONNX graph. The reader has already found their parts, which are named PREFIXW_q …,
 // and their settings among the scalars, named PREFIXscale ….
 
-#include <mha/load/buckets.hpp>
 #include <mha/layer/settings.hpp>
+#include <mha/load/buckets.hpp>
 #include <mha/load/families/steps.hpp>
 #include <mha/system/parse.hpp>
 

@@ -109,7 +109,7 @@ std::pair<std::string, std::string> names_of_part(std::string_view key, const st
 std::vector<TensorOfKind> named_of_kinds(const Found& layer) {
   const Group& group = layer.group;
   const Description& description =
-      group.description ? *group.description : said_of(*layer.family, group, false);
+      group.description ? *group.description : description_of(*layer.family, group, false);
   const DescribedFile file(description, group);
   std::vector<TensorOfKind> parts;
   for (const auto& [key, tensor] : description.tensors) {

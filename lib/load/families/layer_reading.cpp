@@ -62,7 +62,7 @@ bool LayerReading::set_from_config(std::string_view setting, Keys keys) {
   if (!value) return false;
   set(setting, *value, "config.json");
   for (std::string_view key : group_.spellings(keys)) {
-    if (!group_.says_value(key)) continue;
+    if (!group_.config_has(key)) continue;
     settings.back().key = key;
     if (!is_one_of(key, keys))
       note(fmt::format("config.json: {} is read as {}, as {} configs have it", key, *keys.begin(),

@@ -184,7 +184,7 @@ void step_transformer_lens(LayerReading& to, const JsonTree&) {
   else if (to.norm.weight || type.starts_with("RMS"))
     to.norm.kind = NormKind::rms;
   // HookedTransformer without a normalization_type has no norm.
-  if (type.empty() && !to.norm.weight && (group.says_value("d_head") || group.says_value("n_ctx")))
+  if (type.empty() && !to.norm.weight && (group.config_has("d_head") || group.config_has("n_ctx")))
     to.norm.kind = NormKind::none;
   to.norm.module = norm, to.norm.file = group.contents->name;
   to.norm.needs_weight = !type.ends_with("Pre");

@@ -303,7 +303,7 @@ private:
   void take_norm() {
     const DescribedNorm* const norm = description_.norm("norm");
     const bool before = description_.normalises_before();
-    if (!before || (!norm && (description_.norm_is_said || !description_.is_family)))
+    if (!before || (!norm && (description_.norm_is_given || !description_.is_family)))
       return to_.set_post_norm();
     if (!norm) return;
     if (norm->optional && !file_.weight(*norm)) return to_.set_post_norm();
@@ -356,7 +356,8 @@ bool is_of(const FamilyRow& family, const Group& group) {
 }
 
 void read_layer(const FamilyRow& family, const Group& group, LayerReading& to) {
-  LayerReader(group.description ? *group.description : said_of(family, group, false), group, to)
+  LayerReader(group.description ? *group.description : description_of(family, group, false), group,
+              to)
       .read();
 }
 
@@ -376,7 +377,7 @@ std::string_view whole_models_of(const FamilyRow& family) {
 
 std::shared_ptr<const Description> model_of(const FamilyRow& family, const Group& group) {
   if (group.description) return group.description;
-  const Description& description = said_of(family, group, true);
+  const Description& description = description_of(family, group, true);
   for (const Message& why : description.refusals) fail("{}: {}", group.contents->name, why);
   for (const std::string& key : description.known_keys) group.has_key(key);
   // These count as read even for a lone layer.

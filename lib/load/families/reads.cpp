@@ -23,9 +23,9 @@ void Reads::use(std::string_view name) {
   insert_once(used_, name);
 }
 
-void Reads::pass_over(std::string_view name) {
+void Reads::skip(std::string_view name) {
   const std::lock_guard hold(lock_);
-  insert_once(passed_over_, name);
+  insert_once(skipped_, name);
 }
 
 void Reads::overrule(std::string_view key) {
@@ -45,9 +45,9 @@ bool Reads::used(std::string_view name) const {
   const std::lock_guard hold(lock_);
   return used_.contains(name);
 }
-bool Reads::passed_over(std::string_view name) const {
+bool Reads::skipped(std::string_view name) const {
   const std::lock_guard hold(lock_);
-  return passed_over_.contains(name);
+  return skipped_.contains(name);
 }
 Reads::Names Reads::settings() const {
   const std::lock_guard hold(lock_);

@@ -23,7 +23,7 @@ public:
   void use(std::string_view name);
 
   /// Records a tensor that is known not to take part in the computation.
-  void pass_over(std::string_view name);
+  void skip(std::string_view name);
 
   /// Records a spelling of a size whose value is replaced by that of another spelling.
   void overrule(std::string_view key);
@@ -31,13 +31,13 @@ public:
   bool asked_setting(std::string_view key) const;
   bool overruled(std::string_view key) const;
   bool used(std::string_view name) const;
-  bool passed_over(std::string_view name) const;
+  bool skipped(std::string_view name) const;
   Names settings() const;
   Names tensors() const;
 
 private:
   mutable std::mutex lock_;
-  Names settings_, tensors_, used_, passed_over_, overruled_;
+  Names settings_, tensors_, used_, skipped_, overruled_;
 };
 
 } // namespace mha::naming
