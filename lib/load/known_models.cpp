@@ -101,7 +101,7 @@ std::vector<Note> require_naming_fits(const Found& layer) {
       fail("{}: config.json has no model_type, and its architectures, {}, are not {}'s: add "
            "the model_type. {}",
            layer.group.contents->name, io::shown(other), layer.family->title, cure(layer));
-  if (!layer.stranger.empty()) refuse_foreign(layer, layer.stranger);
+  if (!layer.foreign_tensor.empty()) refuse_foreign(layer, layer.foreign_tensor);
   if (is_known_model(layer)) return {};
   if (!layer.is_chosen)
     fail("{}: model_type {} is not known here: its layers have {}'s names, which do not determine "

@@ -274,8 +274,8 @@ struct Found {
   std::string id; ///< "0", "decoder.3.cross"; "" for a lone layer without a number
   Group group;
   const FamilyRow* family = nullptr;
-  bool is_chosen = false;    ///< the user chose the family
-  std::string stranger = {}; ///< a tensor in the file of a layer that no family here has
+  bool is_chosen = false;          ///< the user chose the family
+  std::string foreign_tensor = {}; ///< a tensor in the file of a layer that no family here has
 };
 
 /// The layers of a file, in the order of their numbers. `only` is the family that the user chose.

@@ -256,7 +256,7 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
   }
   if (!only && !layers.empty() && layers[0].group.model_types().empty())
     for (const std::string tensor = tensor_of_hybrid(names); Found & found : layers)
-      found.stranger = tensor;
+      found.foreign_tensor = tensor;
   // By number, not as text, so that 2 comes before 10.
   std::stable_sort(layers.begin(), layers.end(), [](const Found& a, const Found& b) {
     const auto first = a.group.number(), second = b.group.number();
