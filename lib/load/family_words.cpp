@@ -73,9 +73,9 @@ void read_rules(const JsonTree& tree, naming::Description& to) {
 
 /// Reads steps by name with their arguments.
 template <class Rows>
-void read_steps(const JsonTree* member, const Rows& known, std::vector<naming::DescribedStep>& to) {
-  if (!member) return;
-  for (const auto& [name, arguments] : member->members) {
+void read_steps(const JsonTree* steps, const Rows& known, std::vector<naming::DescribedStep>& to) {
+  if (!steps) return;
+  for (const auto& [name, arguments] : steps->members) {
     if (arguments.is_null()) continue;
     const auto* const step = find_named(known, name);
     if (!step)

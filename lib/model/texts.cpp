@@ -42,9 +42,9 @@ Texts::Texts(const Texts& texts, std::size_t first, std::size_t count, std::stri
       of_rows_(texts.of_rows_) {
   std::vector<std::vector<int>> own;
   for (std::size_t b = first; b < first + count; ++b) {
-    const std::size_t source = b % texts.ids_.size();
-    const auto begin = texts.ids_[source].begin();
-    own.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(texts.lengths_[source]));
+    const std::size_t text = b % texts.ids_.size();
+    const auto begin = texts.ids_[text].begin();
+    own.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(texts.lengths_[text]));
   }
   TokenIds some = padded(std::move(own), batched, model().pad().value_or(0));
   ids_ = std::move(some.ids), lengths_ = std::move(some.lengths);
