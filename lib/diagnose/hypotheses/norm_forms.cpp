@@ -99,7 +99,7 @@ void add_offsets(const Norm& norm, std::vector<OtherNorm>& list) {
   }
 }
 
-bool same_numbers(const Tensor& a, const Tensor& b) {
+bool equal_numbers(const Tensor& a, const Tensor& b) {
   for (std::size_t i = 0; i < a.count(); ++i)
     if (value_at(a, i) != value_at(b, i)) return false;
   return true;
@@ -109,7 +109,7 @@ bool same_numbers(const Tensor& a, const Tensor& b) {
 void add_rounded_weights(const Norm& norm, std::vector<OtherNorm>& list) {
   for (const auto& [to, name] : {std::pair{DType::bf16, "bfloat16"}, {DType::f16, "float16"}}) {
     const Norm whole = with_offset(norm, 0);
-    if (same_numbers(whole.weight, rounded_to(whole.weight, to))) continue;
+    if (equal_numbers(whole.weight, rounded_to(whole.weight, to))) continue;
     list.push_back(
         {"rounded",
          fmt::format("rounds the weight{} of {{}} to {}", norm.one_plus ? " plus 1" : "", name),
