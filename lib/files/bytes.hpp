@@ -54,7 +54,8 @@ inline constexpr StreamLimit text_limit{std::size_t{64} << 20, "a text", nullptr
 /// read from a pipe for a text; save it to a file".
 Bytes read_bytes(const std::string& path, const StreamLimit& limit);
 
-/// Throws Error, with the command that downloads the file, where the bytes are a Git LFS pointer.
+/// Throws Error, with the command that downloads the file, if the bytes are a Git LFS pointer,
+/// which takes the place of a large file that was not downloaded.
 void refuse_pointer(const Bytes& bytes);
 
 } // namespace mha::io

@@ -202,7 +202,7 @@ void set_gguf_type(const GgufReader& reader, GgufTensor& tensor, std::uint32_t n
        fmt::join(read, ", "));
 }
 
-/// Name, type and shape of a tensor, and where it begins in the data.
+/// Reads name, type and shape of a tensor, and its offset in the data.
 std::pair<GgufTensor, std::uint64_t> read_gguf_tensor(GgufReader& reader) {
   GgufTensor tensor;
   tensor.name = reader.name("a tensor's name");
@@ -365,8 +365,8 @@ Gguf open_gguf(const Bytes& bytes) {
       fail("{}: tensor '{}' appears twice", shown(bytes.name), shown(tensor.name));
   if (const auto wanted = file.integer("split.tensors.count");
       wanted && *wanted != static_cast<std::int64_t>(file.tensors.size()))
-    fail("{}: split.tensors.count is {}, but {} tensors are there", shown(bytes.name), *wanted,
-         file.tensors.size());
+    fail("{}: split.tensors.count is {}, but the shards have {} tensors", shown(bytes.name),
+         *wanted, file.tensors.size());
   return file;
 }
 

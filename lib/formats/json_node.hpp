@@ -78,7 +78,7 @@ public:
   bool is_number() const;
 
   /// The members of an object, or the elements of an array, one after another; `what` names it
-  /// for the message where it is something else: "merges must be a list".
+  /// for the message if it is something else: "merges must be a list".
   template <class Visit> void each_member(std::string_view what, const Visit& visit) const {
     require_object(what);
     std::string decoded;

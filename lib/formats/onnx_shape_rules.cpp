@@ -1,4 +1,4 @@
-// The shapes of the outputs of ONNX operators, computed from the shapes of the inputs and, where a
+// The shapes of the outputs of ONNX operators, computed from the shapes of the inputs and, if a
 // shape depends on them, from the values of constant integer inputs.
 
 #include <mha/formats/onnx_shapes.hpp>

@@ -216,7 +216,7 @@ std::optional<OnnxArray> OnnxStore::array(const OnnxTensor& tensor, std::string 
   if (tensor.has_raw) {
     if (tensor.typed_field != 0) fail("{}: its numbers appear twice", where);
     if (tensor.raw.size() != *bytes)
-      fail("{}: {} of {} are {} bytes, {} are there", where, to_string(array.shape),
+      fail("{}: {} of {} needs {} bytes, but has {}", where, to_string(array.shape),
            name_of(array.dtype), *bytes, tensor.raw.size());
     const auto first = static_cast<std::uint64_t>(tensor.raw.data() - bytes_->text().data());
     array.read = [file = bytes_, first, dtype = array.dtype, shape = array.shape] {
@@ -229,7 +229,7 @@ std::optional<OnnxArray> OnnxStore::array(const OnnxTensor& tensor, std::string 
     fail("{}: numbers of {} in field {}; field {} expected", where, type->name, tensor.typed_field,
          type->field);
   if (held != count)
-    fail("{}: {} are {} numbers, {} are there", where, to_string(array.shape), count, held);
+    fail("{}: {} needs {} numbers, but has {}", where, to_string(array.shape), count, held);
   array.read = [file = bytes_, where, tensor, dtype = array.dtype, shape = array.shape] {
     return read_typed(where, tensor, dtype, shape);
   };

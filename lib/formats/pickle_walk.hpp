@@ -93,7 +93,7 @@ struct StateDict {
   /// Python's numbers and texts beside them.
   std::vector<std::pair<std::string, std::string>> scalars;
   std::vector<std::pair<std::string, std::vector<std::string>>> labels;
-  /// The model's configuration, where the checkpoint has it: "n_head" → "12".
+  /// The model's configuration, if the checkpoint has it: "n_head" → "12".
   std::map<std::string, std::string> config;
   /// Remarks on values that are not read as tensors (objects of other classes, other dictionaries).
   std::vector<Message> notes;

@@ -46,7 +46,7 @@ using Shape = std::vector<std::size_t>;
 
 /// "(4, 33, 16)"; "(7,)" for one axis, "()" for none.
 MHA_API std::string to_string(const Shape& shape);
-/// The number of elements; throws Error where it, or its bytes as f64, would overflow std::size_t.
+/// The number of elements; throws Error if it, or its bytes as f64, would overflow std::size_t.
 MHA_API std::size_t count_of(const Shape& shape);
 
 /// The dtype of the C++ types float and double, in which layers are computed.
