@@ -58,7 +58,8 @@ TEST_CASE("install: the README and the pages find their pictures and each other"
       "echo \"$link\"; [ -e \"$(dirname \"$page\")/$link\" ] || echo \"$page: $link\" >&2; "
       "done; done");
   CHECK(links.err.empty());
-  CHECK_THAT(links.out, Contains("docs/pictures/report.png") && Contains("pictures/growth.svg"));
+  CHECK_THAT(links.out,
+             Contains("docs/pictures/induction-heads.png") && Contains("pictures/growth.svg"));
 }
 
 TEST_CASE("install: nothing that is installed knows where it was built") {
