@@ -9,7 +9,7 @@ namespace mha::render {
 /// What the page is called, and where it comes from.
 struct ReportTitle {
   std::string title;   ///< "data/induction"
-  std::string program; ///< "mha-inspect 0.2.0"
+  std::string program; ///< "mha-inspect 0.3.0"
 };
 
 /// The whole page, piece by piece: template, the layers as JSON, their packed rows. Whatever labels
