@@ -4,6 +4,8 @@
 #include "support/files.hpp"
 #include "support/run.hpp"
 
+#include <mha/naming/stage_names.hpp>
+
 #include <catch2/catch.hpp>
 
 #include <nlohmann/json.hpp>

@@ -39,7 +39,8 @@ struct OpenedPairs {
 
 SweepRequest request_of(const std::vector<std::string>& stages, std::vector<SweepAxis> over) {
   SweepRequest request;
-  for (const std::string& stage : stages) request.stages.push_back(parse_place(stage, stage));
+  for (const std::string& stage : stages)
+    request.stages.push_back(parse_place(stage, stage, stage_of_place_named));
   request.over = std::move(over);
   request.places = [](const Texts& text) {
     return std::vector<TextPosition>{{0, text.lengths()[0] - 1}};

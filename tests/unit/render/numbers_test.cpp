@@ -80,6 +80,6 @@ TEST_CASE("text is quoted for JSON, CSV and TSV") {
   CHECK(csv_field("plain") == "plain");
   CHECK(csv_field("a,\"b\"") == "\"a,\"\"b\"\"\"");
   CHECK(tsv_field("a\tb\\") == "a\\tb\\\\");
-  CHECK(shape_text({4, 33, 16}) == "4 × 33 × 16");
-  CHECK(shape_text({}) == "1");
+  CHECK(render::shape_text({4, 33, 16}) == "4 × 33 × 16");
+  CHECK(render::shape_text({}) == "1");
 }
