@@ -1,6 +1,6 @@
 # What the program counts, reports and draws with, beside what the library computes: the library `mha-studies`.
 
-# The font of pictures becomes part of the program as it is (render/font.cpp).
+# The font of pictures becomes part of the program unchanged (render/font.cpp).
 configure_file(render/font_data.S.in font_data.S @ONLY)
 set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/font_data.S PROPERTIES OBJECT_DEPENDS ${MHA_FONT})
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Whether two programs do the same on every command line of tests/cli, of tests/matrix, of the README
 # and of the docs: exit code, output, errors and written files, byte by byte. What may differ is a row
-# of tests/replay/changes.tsv: command, stream, line that was, line that is, reason.
+# of tests/replay/changes.tsv: command, stream, line that was, line that is, reason; texts that were reworded
+# are rows of words.tsv.
 #
 #   sh tests/replay.sh --make-record FOLDER      runs the test programs of build/dev once, records their
 #                                                lines, and lists those that differ from run to run
@@ -20,6 +21,6 @@ case ${1:-} in
     exec /usr/bin/python3 -B "$here/replay/record.py" "$@" ;;
   --?*) exec /usr/bin/python3 -B "$here/replay/replay.py" "$@" ;;
   *)
-    sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
     exit 2 ;;
 esac

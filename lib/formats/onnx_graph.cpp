@@ -25,7 +25,7 @@ constexpr std::int64_t far_length = 10'007; ///< longer than the windows of mode
 /// Whether a setting or tensor belongs to the mask, which may differ between lengths.
 bool is_of_mask(std::string_view name) {
   return is_one_of(name, {"causal", "window_left", "window_right", "alibi", "buckets_before",
-                          "buckets_behind", "bias", "mask", "relative_bias"});
+                          "buckets_after", "bias", "mask", "relative_bias"});
 }
 
 /// The settings and tensors that must be the same for every length.

@@ -92,7 +92,7 @@ bool add_onnx_relative_bias(const std::shared_ptr<const OnnxFlow>& flow,
     entry.read = [flow, table = found->table] { return flow->tensor(table); };
     layer.tensors.push_back(std::move(entry));
     layer.settings.emplace_back("buckets_before", std::move(before));
-    layer.settings.emplace_back("buckets_behind", std::move(after));
+    layer.settings.emplace_back("buckets_after", std::move(after));
     return true;
   }
   return false;

@@ -118,7 +118,7 @@ private:
            summary.nan + summary.infinite, counted(summary.count, "numbers"), entry.name);
   }
   fail("{}: {}, though all weights are: a patch or a given vector is not, or something overflows "
-       "in between; <dtype> f64 has a wider range, and <stages say> in which layer",
+       "in between; <dtype> f64 has a wider range, and <stages show> in which layer",
        file.name, place);
 }
 

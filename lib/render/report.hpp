@@ -11,7 +11,7 @@ namespace mha::render {
 /// The title of the page, and the program that made it.
 struct ReportTitle {
   std::string title;   ///< "data/induction"
-  std::string program; ///< "mha-inspect 0.2.0"
+  std::string program; ///< "mha-inspect 0.3.0"
 };
 
 /// The whole page, piece by piece: template, the layers as JSON, their packed rows. Whatever labels

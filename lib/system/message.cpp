@@ -32,7 +32,7 @@ constexpr Phrase phrases[]{
     {"start from q, k and v", "show q=FILE k=FILE v=FILE", "give q, k and v"},
     {"stream to a file", "let `dump` stream them to a file", "stream them"},
     {"weights and stages", "`info` and `show --text …`", "the weights and the stages before it"},
-    {"stages say", "`show --text …` shows", "its stages show"},
+    {"stages show", "`show --text …` shows", "its stages show"},
     {"or diff", ", or compare them: mha-inspect diff", ""}};
 
 /// "W_q=FILE:TENSOR@IO" of a program: a tensor with that key.

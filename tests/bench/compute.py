@@ -94,7 +94,7 @@ def measure_compute(bench, page):
         page.table(
             "compute", "Output only" if len(kept) == 1 else "Weights and output kept", [row for row, _ in measured], heading,
             note=f"Seconds of mha-inspect; the others' as multiples of it, the median of {bench.rounds} rounds and the "
-                 "lowest and highest. Everybody's results are within "
+                 "lowest and highest. All results are within "
                  f"{max(error for _, error in measured):.0e} of float64's, relative to the largest number.")
 
 

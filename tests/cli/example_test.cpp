@@ -40,6 +40,20 @@ TEST_CASE("example: a layer of the core alone") {
     CHECK_THAT(result.out, Contains(row));
 }
 
+TEST_CASE("example: the program that the README shows, as it is") {
+  const auto text_of = [](const std::string& path) {
+    std::ifstream file(source_folder() + "/" + path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string program = text_of("docs/example/first.cpp");
+  CHECK(std::count(program.begin(), program.end(), '\n') <= 8);
+  CHECK_THAT(text_of("README.md"), Contains("```cpp\n" + program + "```\n"));
+  const Result result = example("first");
+  CHECK(result.code == 0);
+  CHECK(result.err.empty());
+  CHECK_THAT(result.out, Contains("0.166667,  0.666667,  0.166667"));
+}
+
 TEST_CASE("example: a checkpoint, every stage") {
   const Result result = example("stages" + induction);
   CHECK(result.code == 0);

@@ -58,7 +58,8 @@ TEST_CASE("install: the README and the pages find their pictures and each other"
       "echo \"$link\"; [ -e \"$(dirname \"$page\")/$link\" ] || echo \"$page: $link\" >&2; "
       "done; done");
   CHECK(links.err.empty());
-  CHECK_THAT(links.out, Contains("docs/pictures/report.png") && Contains("pictures/growth.svg"));
+  CHECK_THAT(links.out,
+             Contains("docs/pictures/induction-heads.png") && Contains("pictures/growth.svg"));
 }
 
 TEST_CASE("install: nothing that is installed knows where it was built") {
@@ -94,10 +95,10 @@ TEST_CASE("install: another project finds the library, and its programs work") {
 
   // Another version is refused, and so is a component that there is none of.
   const Result other = prefix.in_place(
-      "sed -i 's/find_package(mha 0.2/find_package(mha 7.0/' example/CMakeLists.txt && "
+      "sed -i 's/find_package(mha 0.3/find_package(mha 7.0/' example/CMakeLists.txt && "
       "cmake -S example -B other -DCMAKE_PREFIX_PATH=\"$PWD\"");
   CHECK(other.code != 0);
-  CHECK_THAT(other.err, Contains("version: 0.2"));
+  CHECK_THAT(other.err, Contains("version: 0.3"));
   const Result component = prefix.in_place(
       "sed -i 's/find_package(mha 7.0 REQUIRED/find_package(mha REQUIRED COMPONENTS cuda/' "
       "example/CMakeLists.txt && cmake -S example -B other -DCMAKE_PREFIX_PATH=\"$PWD\"");
@@ -148,7 +149,7 @@ TEST_CASE("install: the shared library shows what is declared stable, and is fou
   const Result built = prefix.build("stages", "-DBUILD_SHARED_LIBS=ON");
   INFO(built.err);
   REQUIRE(built.code == 0);
-  CHECK_THAT(prefix.in_place("ldd build/stages").out, Contains("libmha.so.0.2"));
+  CHECK_THAT(prefix.in_place("ldd build/stages").out, Contains("libmha.so.0.3"));
   // Errors cross the border.
   CHECK(prefix.in_place("build/stages nowhere.json 0 X.npy").err == "nowhere.json: no such file\n");
 }

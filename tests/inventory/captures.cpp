@@ -14,7 +14,7 @@ namespace mha::test {
 
 namespace {
 
-std::string joined(const std::vector<Stage>& stages) {
+std::string names_of(const std::vector<Stage>& stages) {
   std::string text;
   for (const Stage stage : stages) text += (text.empty() ? "" : ", ") + std::string(name_of(stage));
   return text;
@@ -48,8 +48,8 @@ std::string meaning_of_capture(const std::string& question) {
   else if (word == "added")
     model.bare_embedding = false;
   const Capture capture = capture_of(question.substr(colon + 2), model);
-  std::string text = joined(capture.stages);
-  if (!capture.side_by_side.empty()) text += "columns of " + joined(capture.side_by_side);
+  std::string text = names_of(capture.stages);
+  if (!capture.side_by_side.empty()) text += "columns of " + names_of(capture.side_by_side);
   if (text.empty()) return capture.why.empty() ? "" : "no step of a layer or model, with a reason";
   if (capture.layer) text += " of layer " + std::to_string(*capture.layer);
   if (capture.of_last) text += " of the last layer";
@@ -158,7 +158,7 @@ std::vector<Section> capture_sections() {
               return std::string(is_layer_word(word) ? "a layer's" : "");
             }),
       asked("names of saved results", words_of_results,
-            [](const std::string& word) { return joined(result_stages(word)); }),
+            [](const std::string& word) { return names_of(result_stages(word)); }),
   };
 }
 

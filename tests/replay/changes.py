@@ -90,18 +90,68 @@ def read_table(path, columns):
     return rows
 
 
+class Words:
+    """Rows: text that was, text that is; {} is anything, the same in both. Blanks and ends of lines count as one
+    blank: help and notes are wrapped, tables have columns as wide as their texts."""
+
+    def __init__(self, path):
+        self.rows = []
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                line = line.rstrip("\n")
+                if not line or line.startswith("#"):
+                    continue
+                cells = line.split("\t")
+                if len(cells) != 2:
+                    raise NoTable(f"{path}:{number}: 2 columns between tabs expected; {len(cells)} found")
+                was, now = (" ".join(cell.split()) for cell in cells)
+                pieces = was.split("{}")
+                pattern = re.compile("(.+?)".join(map(re.escape, pieces)))
+                self.rows.append((max(pieces, key=len), pattern, now.split("{}")))
+
+    def reworded(self, text):
+        """The text in the new words."""
+        def new_words(match, pieces):
+            parts = match.groups()
+            return "".join(piece + (parts[i] if i < len(parts) else "") for i, piece in enumerate(pieces))
+        for literal, pattern, pieces in self.rows:
+            if literal in text:
+                text = pattern.sub(lambda match: new_words(match, pieces), text)
+        return text
+
+    def taken_out(self, difference):
+        """What is left of a difference, and whether some of it is other words."""
+        def flat(lines):
+            return " ".join(" ".join(lines).split())
+        if self.reworded(flat(difference.lost)) == flat(difference.gained):
+            return Difference(difference.stream, [], []), True
+        gained = {flat([line]): line for line in difference.gained}
+        lost, found = [], set()
+        for line in difference.lost:
+            new = self.reworded(flat([line]))
+            if new in gained and new != flat([line]):
+                found.add(gained[new])
+            else:
+                lost.append(line)
+        return Difference(difference.stream, lost, [line for line in difference.gained if line not in found]), bool(found)
+
+
 class Changes:
     """Rows: command, stream, line that was, line that is, reason. A difference is known where each of its lines is
     that of a row for its command and stream."""
 
-    def __init__(self, path):
-        self.path, self.rows = path, read_table(path, 5)
-        self.used = {number: 0 for number, *_ in self.rows}
+    def __init__(self, path, words):
+        self.path, self.rows, self.words = path, read_table(path, 5), Words(words)
+        self.used = {"words": 0, **{number: 0 for number, *_ in self.rows}}
 
     def explain(self, line, found):
-        """The rows that say all the differences of a command line; none where one is not said."""
+        """The rows that explain all the differences of a command line; none where one is not explained. "words": a text
+        that was reworded."""
         used = set()
         for difference in found:
+            difference, reworded = self.words.taken_out(difference)
+            if reworded:
+                used.add("words")
             rows = [row for row in self.rows if re.search(row[1], line) and re.fullmatch(row[2], difference.stream)]
             for column, lines in ((3, difference.lost), (4, difference.gained)):
                 for text in lines:

@@ -208,7 +208,7 @@ def say(command, title, found):
 
 class Judge:
     def __init__(self, options):
-        self.options, self.changes = options, Changes(options.changes)
+        self.options, self.changes = options, Changes(options.changes, options.words)
         self.counts = collections.Counter()
 
     def take(self, command, result):
@@ -257,6 +257,7 @@ def parse():
     parser.add_argument("--keep", metavar="FOLDER", help="write what both did there, where they differ")
     parser.add_argument("--show", type=int, default=40, metavar="N", help="differences that are printed")
     parser.add_argument("--changes", default=os.path.join(HERE, "changes.tsv"), metavar="FILE")
+    parser.add_argument("--words", default=os.path.join(HERE, "words.tsv"), metavar="FILE")
     parser.add_argument("--masks", default=os.path.join(HERE, "masks.tsv"), metavar="FILE")
     parser.add_argument("--prove", type=int, default=0, metavar="N", help="run the old program alone, N times, and list "
                         "in the record what differs from run to run")

@@ -9,7 +9,7 @@
 
 namespace {
 
-std::string place_of(std::size_t flat, const mha::Shape& shape) {
+std::string indexes_of(std::size_t flat, const mha::Shape& shape) {
   mha::Shape place(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0; flat /= shape[axis])
     place[axis] = flat % shape[axis];
@@ -29,7 +29,7 @@ std::string compare(const mha::Tensor& got, const mha::Tensor& want, double boun
   std::size_t worst_at = 0;
   const auto say = [&](std::size_t i, std::string_view what) {
     return fmt::format("{}: {}, expected {} at {}; bound {}", what, mha::value_at(got, i),
-                       mha::value_at(want, i), place_of(i, want.shape()), bound);
+                       mha::value_at(want, i), indexes_of(i, want.shape()), bound);
   };
   for (std::size_t i = 0; i < want.count(); ++i) {
     const double a = mha::value_at(got, i), b = mha::value_at(want, i);
@@ -47,7 +47,7 @@ std::string compare_bits(const mha::Tensor& got, const mha::Tensor& want) {
   for (std::size_t i = 0; i < want.count(); ++i)
     if (std::memcmp(got.raw() + i * element, want.raw() + i * element, element) != 0)
       return fmt::format("{:.17g}, expected {:.17g} at {}", mha::value_at(got, i),
-                         mha::value_at(want, i), place_of(i, want.shape()));
+                         mha::value_at(want, i), indexes_of(i, want.shape()));
   return {};
 }
 

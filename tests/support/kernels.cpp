@@ -17,7 +17,7 @@ namespace {
 using mha::DType;
 using Floats = std::vector<float>;
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float float_infinity = std::numeric_limits<float>::infinity();
 
 float rounded(float x, DType to) {
   return to == DType::bf16  ? mha::from_bfloat16(mha::to_bfloat16(x))
@@ -63,7 +63,7 @@ Floats scores_of(const Kernel& kernel, const Inputs& in, std::size_t b, std::siz
                  std::size_t t) {
   const std::size_t n = kernel.d_k, g = h * kernel.H_kv / kernel.H;
   const float scale = 1 / std::sqrt(static_cast<float>(n));
-  Floats scores(kernel.S, -infinity);
+  Floats scores(kernel.S, -float_infinity);
   for (std::size_t j = 0; j < kernel.S; ++j) {
     if (!sees(kernel, in, b, t, j)) continue;
     const float* q = &in.q[((b * kernel.T + t) * kernel.H + h) * n];
@@ -92,7 +92,7 @@ Row attended(const Kernel& kernel, const Inputs& in, const Floats& scores, std::
   const auto v = [&](std::size_t j, std::size_t i) {
     return in.v[((b * S + j) * kernel.H_kv + g) * n + i];
   };
-  const float sink = kernel.sinks ? in.sinks[h] : -infinity;
+  const float sink = kernel.sinks ? in.sinks[h] : -float_infinity;
   Row row;
   row.out.resize(n);
   if (kernel.order == Order::online) { // the weights are rounded before they are divided
@@ -102,8 +102,8 @@ Row attended(const Kernel& kernel, const Inputs& in, const Floats& scores, std::
       const std::size_t last = std::min(S, first + block);
       const float before = max;
       for (std::size_t j = first; j < last; ++j) max = std::max(max, scores[j]);
-      if (max == -infinity) continue;
-      const float by = before == -infinity ? 0 : std::exp(before - max);
+      if (max == -float_infinity) continue;
+      const float by = before == -float_infinity ? 0 : std::exp(before - max);
       sum *= by;
       for (float& x : row.out) x *= by;
       for (std::size_t j = first; j < last; ++j) {
@@ -137,13 +137,13 @@ Floats product(const Floats& x, const Floats& W, std::size_t n, std::size_t widt
   return y;
 }
 
-mha::Tensor tensor(const mha::Shape& shape, const Floats& numbers) {
+mha::Tensor float_tensor(const mha::Shape& shape, const Floats& numbers) {
   return mha::Tensor::of<float>(shape, numbers);
 }
 /// B, T, H, d with the heads before the tokens.
 mha::Tensor heads_first(const Floats& numbers, std::size_t B, std::size_t T, std::size_t H,
                         std::size_t d) {
-  return mha::permuted(tensor({B, T, H, d}, numbers), {0, 2, 1, 3});
+  return mha::permuted(float_tensor({B, T, H, d}, numbers), {0, 2, 1, 3});
 }
 
 } // namespace
@@ -239,10 +239,10 @@ Port port_of(const Kernel& kernel, const std::optional<Mistake>& mistake) {
     const Floats X = drawn(B * T * d_model, 1), W_q = drawn(d_model * H * d_k, usual * kernel.size),
                  W_k = drawn(d_model * H_kv * d_k, usual), W_v = drawn(d_model * H_kv * d_v, usual);
     W_o = drawn(H * d_v * d_model, usual);
-    part("X", tensor({B, T, d_model}, X)), part("W_q", tensor({d_model, H * d_k}, W_q));
-    part("W_k", tensor({d_model, H_kv * d_k}, W_k)),
-        part("W_v", tensor({d_model, H_kv * d_v}, W_v));
-    part("W_o", tensor({H * d_v, d_model}, W_o));
+    part("X", float_tensor({B, T, d_model}, X)), part("W_q", float_tensor({d_model, H * d_k}, W_q));
+    part("W_k", float_tensor({d_model, H_kv * d_k}, W_k)),
+        part("W_v", float_tensor({d_model, H_kv * d_v}, W_v));
+    part("W_o", float_tensor({H * d_v, d_model}, W_o));
     in.q = rounded(product(X, W_q, d_model, H * d_k, order), kernel.stored);
     in.k = rounded(product(X, W_k, d_model, H_kv * d_k, order), kernel.stored);
     in.v = rounded(product(X, W_v, d_model, H_kv * d_v, order), kernel.stored);
@@ -254,7 +254,7 @@ Port port_of(const Kernel& kernel, const std::optional<Mistake>& mistake) {
     part("q", heads_first(in.q, B, T, H, d_k)), part("k", heads_first(in.k, B, S, H_kv, d_k));
     part("v", heads_first(in.v, B, S, H_kv, d_v));
   }
-  if (kernel.sinks) in.sinks = drawn(H, 1), part("sinks", tensor({H}, in.sinks));
+  if (kernel.sinks) in.sinks = drawn(H, 1), part("sinks", float_tensor({H}, in.sinks));
   if (kernel.masked) {
     in.mask.resize(T * S);
     mha::Tensor mask(DType::boolean, {T, S});
@@ -292,12 +292,13 @@ Port port_of(const Kernel& kernel, const std::optional<Mistake>& mistake) {
               row.out[i] * (wrong && !mistake->of_keys && is_in(t) ? factor : 1.0F), kernel.stored);
       }
   if (kernel.scores == DType::f32) // what keeps its scores in a short type keeps no lse
-    saved.emplace_back(mha::Stage::logsumexp, tensor({B, H, T}, lse));
+    saved.emplace_back(mha::Stage::logsumexp, float_tensor({B, H, T}, lse));
   saved.emplace_back(mha::Stage::head_out, heads_first(out, B, T, H, d_v));
   if (d_model > 0)
-    saved.emplace_back(mha::Stage::output,
-                       tensor({B, T, d_model},
-                              rounded(product(out, W_o, H * d_v, d_model, order), kernel.stored)));
+    saved.emplace_back(
+        mha::Stage::output,
+        float_tensor({B, T, d_model},
+                     rounded(product(out, W_o, H * d_v, d_model, order), kernel.stored)));
   Port port{mha::make_layer(parts, settings), {}};
   for (auto& [stage, value] : saved) {
     mha::ReferenceStage one;

@@ -7,7 +7,7 @@ namespace onnx {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double infinite_score = std::numeric_limits<double>::infinity();
 
 // (B, L, heads·d) to (B, heads, L, d); rank 4 is that already.
 Array heads_apart(const Array& x, std::size_t heads) {
@@ -39,7 +39,7 @@ Array concatenated(const Array& past, const Array& current) {
 double mask_at(const Inputs& inputs, std::array<std::size_t, 4> index) {
   const Array& mask = inputs.attn_mask;
   if (mask.empty()) return 0;
-  if (index[3] >= mask.shape.back()) return -infinity;
+  if (index[3] >= mask.shape.back()) return -infinite_score;
   std::size_t flat = 0;
   for (std::size_t axis = 0; axis < mask.shape.size(); ++axis) {
     const std::size_t i = index[4 - mask.shape.size() + axis];
@@ -47,7 +47,7 @@ double mask_at(const Inputs& inputs, std::array<std::size_t, 4> index) {
   }
   const double value = mask.values[flat];
   if (!inputs.mask_is_bool) return value;
-  return value != 0 ? 0 : -infinity;
+  return value != 0 ? 0 : -infinite_score;
 }
 
 } // namespace
@@ -73,7 +73,7 @@ Outputs attention(const Inputs& inputs, const Attributes& a) {
         if (!inputs.past_key.empty()) position += static_cast<double>(inputs.past_key.shape[2]);
         if (!inputs.nonpad_kv_seqlen.empty())
           position += static_cast<double>(inputs.nonpad_kv_seqlen[b]) - static_cast<double>(L);
-        double max = -infinity, sum = 0;
+        double max = -infinite_score, sum = 0;
         for (std::size_t j = 0; j < keys; ++j) {
           const double key = static_cast<double>(j);
           for (std::size_t c = 0; c < d; ++c)
@@ -85,10 +85,10 @@ Outputs attention(const Inputs& inputs, const Attributes& a) {
                               (a.right_window_size >= 0 && key > position + a.right_window_size) ||
                               (!inputs.nonpad_kv_seqlen.empty() && j >= inputs.nonpad_kv_seqlen[b]);
           masked(b, h, i, j) =
-              hidden ? -infinity : capped(b, h, i, j) + mask_at(inputs, {b, h, i, j});
+              hidden ? -infinite_score : capped(b, h, i, j) + mask_at(inputs, {b, h, i, j});
           max = std::fmax(max, masked(b, h, i, j));
         }
-        if (max == -infinity) continue; // nothing may be attended to: zeros
+        if (max == -infinite_score) continue; // nothing may be attended to: zeros
         for (std::size_t j = 0; j < keys; ++j) sum += std::exp(masked(b, h, i, j) - max);
         for (std::size_t j = 0; j < keys; ++j) {
           weights(b, h, i, j) = std::exp(masked(b, h, i, j) - max) / sum;

@@ -12,9 +12,9 @@ namespace onnx {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double infinite = std::numeric_limits<double>::infinity();
 
-std::int64_t count_of(const Dims& shape) {
+std::int64_t elements_of(const Dims& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 Dims places_of(const Dims& shape, std::int64_t flat) {
@@ -53,7 +53,7 @@ template <class F> std::optional<Value> joined(const Value& a, const Value& b, F
   const auto shape = broadcast(a.shape, b.shape);
   if (!shape) return std::nullopt;
   Value y{*shape, {}, a.type};
-  for (std::int64_t i = 0; i < count_of(*shape); ++i) {
+  for (std::int64_t i = 0; i < elements_of(*shape); ++i) {
     const Dims at = places_of(*shape, i);
     y.data.push_back(f(a.data[flat_of(a.shape, at)], b.data[flat_of(b.shape, at)]));
   }
@@ -62,7 +62,7 @@ template <class F> std::optional<Value> joined(const Value& a, const Value& b, F
 /// A value whose element at each place is another's of `from`.
 template <class From> Value moved(const Value& x, const Dims& shape, From from) {
   Value y{shape, {}, x.type};
-  for (std::int64_t i = 0; i < count_of(shape); ++i)
+  for (std::int64_t i = 0; i < elements_of(shape); ++i)
     y.data.push_back(x.data[flat_of(x.shape, from(places_of(shape, i)))]);
   return y;
 }
@@ -73,7 +73,7 @@ template <class F> Value by_row(const Value& x, std::int64_t axis, F f) {
   const auto at = static_cast<std::size_t>(axis);
   std::int64_t inner = 1;
   for (std::size_t i = at + 1; i < x.shape.size(); ++i) inner *= x.shape[i];
-  const std::int64_t length = x.shape[at], count = count_of(x.shape);
+  const std::int64_t length = x.shape[at], count = elements_of(x.shape);
   for (std::int64_t i = 0; i < count; ++i) {
     if (i / inner % length != 0) continue;
     std::vector<double> row;
@@ -99,8 +99,8 @@ Value normalised(const Node& node, const Value& x, std::int64_t opset) {
   const std::int64_t axis = axis_of(node.integer("axis", together ? 1 : -1), x.shape);
   Value flat = x;
   if (together)
-    flat.shape = {count_of({x.shape.begin(), x.shape.begin() + axis}),
-                  count_of({x.shape.begin() + axis, x.shape.end()})};
+    flat.shape = {elements_of({x.shape.begin(), x.shape.begin() + axis}),
+                  elements_of({x.shape.begin() + axis, x.shape.end()})};
   Value y = by_row(flat, together ? 1 : axis, [&](std::vector<double>& row) {
     if (node.op == "Hardmax") {
       const auto first = std::ranges::max_element(row);
@@ -136,8 +136,8 @@ std::optional<Value> einsum(const std::string& equation, const Value& a, const V
   Dims all, shape;
   for (const char letter : letters) all.push_back(lengths[letter]);
   for (const char letter : out) shape.push_back(lengths[letter]);
-  Value y{shape, std::vector<double>(static_cast<std::size_t>(count_of(shape)))};
-  for (std::int64_t i = 0; i < count_of(all); ++i) {
+  Value y{shape, std::vector<double>(static_cast<std::size_t>(elements_of(shape)))};
+  for (std::int64_t i = 0; i < elements_of(all); ++i) {
     const Dims at = places_of(all, i);
     const auto pick = [&](const std::string& axes) {
       Dims places;
@@ -150,7 +150,7 @@ std::optional<Value> einsum(const std::string& equation, const Value& a, const V
   return y;
 }
 
-std::optional<Value> product(const Value& a, const Value& b) {
+std::optional<Value> matrix_product(const Value& a, const Value& b) {
   if (a.shape.size() < 2 || b.shape.size() < 2) return std::nullopt;
   const std::int64_t I = a.shape.end()[-2], K = a.shape.back(), J = b.shape.back();
   if (b.shape.end()[-2] != K) return std::nullopt;
@@ -159,7 +159,7 @@ std::optional<Value> product(const Value& a, const Value& b) {
   if (!shape) return std::nullopt;
   shape->push_back(I), shape->push_back(J);
   Value y{*shape, {}, a.type};
-  for (std::int64_t i = 0; i < count_of(*shape); ++i) {
+  for (std::int64_t i = 0; i < elements_of(*shape); ++i) {
     Dims in_a = places_of(*shape, i), in_b = in_a;
     double sum = 0;
     for (std::int64_t k = 0; k < K; ++k) {
@@ -281,8 +281,8 @@ std::optional<Value> reshape(const Value& x, const Value& target) {
     y.shape.push_back(length);
   }
   if (known == 0) return std::nullopt;
-  if (open >= 0) y.shape[static_cast<std::size_t>(open)] = count_of(x.shape) / known;
-  if (count_of(y.shape) != count_of(x.shape)) return std::nullopt;
+  if (open >= 0) y.shape[static_cast<std::size_t>(open)] = elements_of(x.shape) / known;
+  if (elements_of(y.shape) != elements_of(x.shape)) return std::nullopt;
   return y;
 }
 
@@ -314,7 +314,7 @@ std::optional<Value> concat(const Node& node, const std::vector<const Value*>& i
     Dims shape = y.shape;
     shape[axis] += in[i]->shape[axis];
     Value next{shape, {}, y.type};
-    for (std::int64_t flat = 0; flat < count_of(shape); ++flat) {
+    for (std::int64_t flat = 0; flat < elements_of(shape); ++flat) {
       Dims at = places_of(shape, flat);
       const Value& from = at[axis] < y.shape[axis] ? y : *in[i];
       if (at[axis] >= y.shape[axis]) at[axis] -= y.shape[axis];
@@ -418,7 +418,7 @@ std::optional<Value> moving(const Node& node, const std::vector<const Value*>& i
     if (shape) shape = broadcast(*shape, in[2]->shape);
     if (!shape) return std::nullopt;
     Value y{*shape, {}, in[1]->type};
-    for (std::int64_t i = 0; i < count_of(*shape); ++i) {
+    for (std::int64_t i = 0; i < elements_of(*shape); ++i) {
       const Dims at = places_of(*shape, i);
       const Value& from = *in[in[0]->data[flat_of(in[0]->shape, at)] != 0 ? 1 : 2];
       y.data.push_back(from.data[flat_of(from.shape, at)]);
@@ -443,15 +443,15 @@ std::optional<Value> gemm(const Node& node, const std::vector<const Value*>& in)
     return moved(x, {x.shape[1], x.shape[0]}, [](const Dims& at) { return Dims{at[1], at[0]}; });
   };
   if (in[0]->shape.size() != 2 || in[1]->shape.size() != 2) return std::nullopt;
-  auto y = product(node.integer("transA", 0) != 0 ? turned(*in[0]) : *in[0],
-                   node.integer("transB", 0) != 0 ? turned(*in[1]) : *in[1]);
+  auto y = matrix_product(node.integer("transA", 0) != 0 ? turned(*in[0]) : *in[0],
+                          node.integer("transB", 0) != 0 ? turned(*in[1]) : *in[1]);
   if (!y || in.size() < 3 || !in[2]) return y;
   return joined(*y, *in[2], binary.at("Add"));
 }
 
 std::optional<Value> bounded(const Node& node, const std::vector<const Value*>& in) {
-  const double least = in.size() > 1 && in[1] ? in[1]->data[0] : node.number("min", -infinity),
-               most = in.size() > 2 && in[2] ? in[2]->data[0] : node.number("max", infinity);
+  const double least = in.size() > 1 && in[1] ? in[1]->data[0] : node.number("min", -infinite),
+               most = in.size() > 2 && in[2] ? in[2]->data[0] : node.number("max", infinite);
   return mapped(*in[0], [&](double x) { return std::min(std::max(x, least), most); });
 }
 
@@ -492,7 +492,7 @@ std::optional<Value> compute(const Node& node, const std::vector<const Value*>& 
     if (in.size() != 2) return std::nullopt;
     return joined(*in[0], *in[1], found->second);
   }
-  if (op == "MatMul") return product(*in[0], *in[1]);
+  if (op == "MatMul") return matrix_product(*in[0], *in[1]);
   if (op == "Gemm") return gemm(node, in);
   if (op == "Einsum")
     return einsum(std::get<std::string>(node.attributes.at("equation")), *in[0], *in[1]);

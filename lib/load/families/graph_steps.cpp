@@ -60,7 +60,7 @@ void set_relative_bias(const Group& group, LayerReading& to) {
   const io::Entry* table = group.find("relative_bias");
   if (!table) return;
   const std::vector<std::size_t> before = buckets_in_graph(group, "buckets_before"),
-                                 after = buckets_in_graph(group, "buckets_behind");
+                                 after = buckets_in_graph(group, "buckets_after");
   const std::size_t rows = table->shape.empty() ? 0 : table->shape[0];
   const auto gives = [&](const std::vector<std::size_t>& list, std::size_t offset,
                          std::size_t buckets, std::size_t farthest) {
