@@ -178,8 +178,8 @@ void TextEffects::visit(EffectRows* rows, RunState& state) {
 void TextEffects::report() const {
   common_.more_timings = [cost = cost_](render::JsonText& json) {
     json.member("ablations", cost.ablations);
-    json.key("operations").as_it_is(fmt::format("{:.6g}", cost.operations));
-    json.key("of_whole_passes").as_it_is(fmt::format("{:.6g}", cost.full_pass_operations));
+    json.key("operations").raw(fmt::format("{:.6g}", cost.operations));
+    json.key("of_whole_passes").raw(fmt::format("{:.6g}", cost.full_pass_operations));
     add_fixed(json, "share", cost.operations / cost.full_pass_operations, 4);
     add_fixed(json, "effects_s", cost.effects_s);
     add_fixed(json, "cpu_s", cost.cpu);

@@ -214,7 +214,7 @@ std::vector<Stage> stages_named(const std::vector<std::string>& names) {
 }
 
 void add_fixed(render::JsonText& json, std::string_view name, double value, int digits) {
-  json.key(name).as_it_is(fmt::format("{:.{}f}", value, digits));
+  json.key(name).raw(fmt::format("{:.{}f}", value, digits));
 }
 
 namespace {

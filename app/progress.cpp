@@ -121,7 +121,7 @@ MoreTimings passes_of(const WorkCount& work, const OpenedModel& model, std::size
   const Layer ends = layers.ends(advance(layers, layers.embedded(), layers.count(), pass).x);
   if (ends.ends->has(Stage::logits)) trace(ends, {Stage::logits}, {}, threads);
   return [operations, passes = operations / one.operations()](render::JsonText& json) {
-    json.key("operations").as_it_is(fmt::format("{:.6g}", operations));
+    json.key("operations").raw(fmt::format("{:.6g}", operations));
     add_fixed(json, "passes", passes, 2);
   };
 }

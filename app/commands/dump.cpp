@@ -138,7 +138,7 @@ void DumpCommand::refuse_unrequested_large_dump(const OpenedModel& model) const 
   }
   if (part) bytes /= static_cast<double>(part->count);
   if (bytes <= 1e9) return;
-  // The id "" is that of the embedding and the logits, which are no layer.
+  // The id "" is that of the embedding and the logits, which are not layers.
   const auto layers = ids_.size() - static_cast<std::size_t>(std::ranges::count(ids_, ""));
   throw UsageError(fmt::format("{}all stages of {} are {:.1f} GB: choose some with --stage, select "
                                "with --head, --query, --key or --batch, or give --all-stages",

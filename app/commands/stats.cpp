@@ -65,7 +65,7 @@ void Stats::check() const {
   if (!sort.empty()) stats_order_of(sort);
   if (!grid.empty()) measure_named(grid);
   for (const std::string& kind : kinds) head_kind_named(kind);
-  columns_asked(); // throws Error for a name that is no measure
+  columns_asked(); // throws Error for an unknown measure
   if (texts.resume && !texts.asked())
     throw UsageError("--resume needs many texts: --text-file FILE --each-line with --spread, --by "
                      "or --top-texts");

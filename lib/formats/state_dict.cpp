@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view state_keys[] = {"state_dict", "model_state_dict", "model", "module",
                                            "net",        "params",           "ema"};
 /// Keys of the model's own arguments, and of the settings of the whole run, which are used if there
-/// are no model arguments.
+/// are not model arguments.
 constexpr std::string_view model_config_keys[] = {"model_args", "model_config", "dims"};
 constexpr std::string_view run_config_keys[] = {
     "hyper_parameters", "hparams", "config", "cfg", "args", "opt"};

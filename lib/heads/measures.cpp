@@ -22,7 +22,7 @@ void require_something(const Layer& layer, const StageSet& available) {
       has_projections(layer))
     return;
   fail("there is nothing to measure: neither weights nor head_result can be computed, and there "
-       "are no projections; this layer has {}{}",
+       "are not projections; this layer has {}{}",
        available.none() ? "no stages" : joined_names(available), layer.missing_X);
 }
 

@@ -80,7 +80,7 @@ struct LayerFacts {
       relative_buckets; ///< of distances 0 … relative_max_distance (see relative_bucket)
   std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty
 
-  /// Of a batch of texts, the tokens of each that are no padding: the others are neither computed
+  /// Of a batch of texts, the tokens of each that are not padding: the others are neither computed
   /// nor attended to, are shown as zeros, and count in no measure. Empty: all are.
   std::vector<std::size_t> lengths;
 
@@ -130,7 +130,7 @@ struct MHA_API Layer : LayerTensors, LayerFacts {
   }
 
   ///@}
-  /// Tokens of a batch item that are no padding.
+  /// Tokens of a batch item that are not padding.
   std::size_t length_of(std::size_t batch) const {
     return lengths.empty() ? dims.T : lengths[batch];
   }

@@ -16,7 +16,8 @@ namespace {
 
 [[noreturn]] void refuse_index(const Message& option, std::string_view text,
                                std::string_view part) {
-  fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated "
+  fail("{} {}: '{}' is not an index; expected i, a-b (both ends) or a:b (as NumPy slices), "
+       "separated "
        "by commas",
        option, text.empty() ? "''" : text, part);
 }

@@ -27,7 +27,7 @@ public:
   /// One position, negative from the end.
   static IndexList of_position(std::int64_t position);
   /// The same, or tokens by their text (" Juliet", "the#2", "the,of,3"), which placed() finds among
-  /// labels. Throws Error for digits and signs that are no index list.
+  /// labels. Throws Error for digits and signs that are not an index list.
   static IndexList of_tokens(std::string text, Message option);
   /// Whether some of it is a token's text.
   bool names_tokens() const { return names_tokens_; }

@@ -29,7 +29,7 @@ std::string in_small_letters(const std::string& text) {
 }
 
 /// How far a token is from a word, in edits; 0 for other capitals, or a part of it. A word twice as
-/// long as the token, or the other way round, is no part.
+/// long as the token, or the other way round, is not a part.
 std::size_t distance(const std::string& word, const std::string& label) {
   const std::string a = in_small_letters(word), b = in_small_letters(label);
   if (a.empty() || b.empty()) return std::max(a.size(), b.size());
@@ -119,7 +119,8 @@ IndexList IndexList::placed(const std::vector<std::string>& labels, std::string_
   const Message prefix =
       message("{} {}: {}", option_, text_, where.empty() ? "" : fmt::format("{}: ", where));
   if (std::ranges::all_of(labels, [](const std::string& label) { return label.empty(); }))
-    fail("{}it is no index, and the tokens have no labels to find it among (<tokens> gives some); "
+    fail("{}it is not an index, and the tokens have no labels to find it among (<tokens> gives "
+         "some); "
          "expected i, a-b (both ends) or a:b (as NumPy slices), separated by commas",
          prefix);
   if (!places_of_token(split_number(text_).first, labels).empty() ||

@@ -153,7 +153,7 @@ std::span<const OtherInputs> other_inputs() {
   return other_inputs_table;
 }
 const StageInfo& info_of(Stage stage) {
-  if (index_of(stage) >= table.size()) fail("Stage({}) is no stage", index_of(stage));
+  if (index_of(stage) >= table.size()) fail("Stage({}) is not a stage", index_of(stage));
   return table[index_of(stage)];
 }
 std::string_view name_of(Stage stage) {

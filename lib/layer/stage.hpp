@@ -233,7 +233,7 @@ inline bool contains(const StageSet& set, Stage stage) {
 
 /// The stage that a place's name means.
 struct StageOfPlace {
-  Stage stage;
+  Stage stage;              ///< which it is
   bool prefers_add = false; ///< hook_attn_out, hook_mlp_out: attn_add and mlp_add where there are
 };
 /// The table of names that a place is written in: throws Error for one that it does not have.

@@ -133,7 +133,7 @@ PlaceLayers layers_of_place(std::string_view place, std::string_view text) {
       } else if (const auto number = parse_number<std::size_t>(word)) {
         of.layers = {*number, *number};
       } else {
-        fail("{}: '{}' is no layer: a number, A-B or * expected: layers.3.weights", text, word);
+        fail("{}: '{}' is not a layer: a number, A-B or * expected: layers.3.weights", text, word);
       }
       return of;
     }

@@ -28,7 +28,7 @@ struct PlaceLayers {
   void count_from_first(std::size_t count, const Message& text);
 };
 
-/// What a place's name begins with. Throws Error where it is no layer; `text` is all that was
+/// What a place's name begins with. Throws Error where it is not a layer; `text` is all that was
 /// written.
 PlaceLayers layers_of_place(std::string_view place, std::string_view text);
 

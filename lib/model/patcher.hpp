@@ -46,7 +46,7 @@ Text texts_named(const std::string& run, const Text& own, const std::string& pre
 /// The patches of a run, which it puts on the layers that it makes.
 class Patcher {
 public:
-  /// PLACE OP VALUE, as typed. Throws Error for what is no patch.
+  /// PLACE OP VALUE, as typed. Throws Error for text that is not a patch.
   void add(const std::string& text);
   bool empty() const { return patches_.empty(); }
   /// As typed, in their order.

@@ -1,5 +1,5 @@
 #pragma once
-// What a command asks of a model: layers, texts and patches.
+// A request of a command to a model: layers, texts and patches.
 
 #include <mha/load/load.hpp>
 #include <mha/model/text.hpp>

@@ -90,7 +90,7 @@ AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::strin
          letters.size(), tensor.rank(), to_string(tensor.shape()));
   std::string target_name = name, table = axes_of_name(name);
   if (table.empty())
-    fail("{}: @{}: '{}' is no tensor of a layer; <stages page> lists them", where, axes, name);
+    fail("{}: @{}: '{}' is not a tensor of a layer; <stages page> lists them", where, axes, name);
   const auto has = [](const std::string& list, char letter) {
     return list.find(letter) != std::string::npos;
   };

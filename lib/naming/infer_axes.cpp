@@ -238,7 +238,7 @@ OwnForm in_own_form(const Layer& layer, Stage stage, const Tensor& tensor, const
   return {permuted(value, order).reshaped(layer.shape_of(stage))};
 }
 
-/// Whether some match but the first is no mere transposition of it: every square map would be one.
+/// Whether a match after the first is more than its transposition, which every square map has.
 bool fits_tokens_first(const Layer& layer, Stage stage, const std::vector<Match>& matches) {
   std::string turned = own_axes(layer, stage);
   std::swap(turned.end()[-1], turned.end()[-2]);

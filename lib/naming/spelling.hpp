@@ -34,7 +34,7 @@ std::optional<NumberedHead> numbered_head(std::string_view name);
 
 /// The setting that a name is in other letters (`numHeads`), or "".
 std::string same_setting(std::string_view name);
-/// What to do about the name of a width of heads, which is no setting (`d_head`), or "".
+/// What to do about the name of a width of heads, which is not a setting (`d_head`), or "".
 std::string about_setting(std::string_view name);
 
 /// Where all names are listed: for every message that doubts a name.

@@ -10,7 +10,7 @@
 namespace mha {
 
 /// The stage that a name means, aliases and prefixes such as `blocks.0.attn.` included; nothing if
-/// it is no step. Throws Error for a word that means several things, naming the choices.
+/// it is not a step. Throws Error for a word that means several things, naming the choices.
 MHA_API std::optional<Stage> find_stage(std::string_view name);
 /// The derived stage with this name, which may have prefixes.
 std::optional<Stage> find_derived(std::string_view name);

@@ -12,7 +12,7 @@ Layer first_tokens(const Layer& layer, std::size_t count);
 
 /// The layer of one batch item alone, as item 0, without the padding after it: a batch of one,
 /// whose masks, given stages and patches are that item's. It shares the memory of what it need not
-/// shorten, so that it costs what the item does, whatever the batch. A layer that is no batch
+/// shorten, so that it costs what the item does, whatever the batch. A layer without a batch
 /// is returned unchanged.
 Layer one_item(const Layer& layer, std::size_t batch);
 

@@ -141,7 +141,7 @@ std::string about_missing(const Outcome& outcome, const Reference& reference) {
   if (!others.empty())
     text +=
         fmt::format(" {} {} not compared{}.", joined(others), others.size() == 1 ? "was" : "were",
-                    outcome.verdict == Verdict::incomplete ? ": that is no agreement" : "");
+                    outcome.verdict == Verdict::incomplete ? ": that is not agreement" : "");
   return text;
 }
 

@@ -99,7 +99,7 @@ std::string diff_json(const std::vector<LayerDiff>& layers, Verdict verdict) {
       [&] {
         put_verdict(json, verdict);
         for (const LayerDiff& one : layers)
-          json.key(one.layer.empty() ? "model" : "layers." + one.layer).as_it_is(one.json);
+          json.key(one.layer.empty() ? "model" : "layers." + one.layer).raw(one.json);
       },
       on_lines);
   return json.take() + "\n";

@@ -51,7 +51,7 @@ std::string agreement_of(const std::vector<LayerLine>& lines, std::size_t asked_
     return fmt::format("{}; steps of the reference are of another shape: that is a difference.",
                        lines.empty() ? "Nothing was compared" : "What was compared agrees");
   if (coverage.lacks_steps())
-    return fmt::format("{}; other steps of the reference were not compared: that is no agreement.",
+    return fmt::format("{}; other steps of the reference were not compared: that is not agreement.",
                        lines.empty() ? "Nothing was compared" : "What was compared agrees");
   const bool end = lines.back().layer.empty();
   const std::size_t layers = lines.size() - (end ? 1 : 0);

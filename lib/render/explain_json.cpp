@@ -104,7 +104,7 @@ std::string written(const OrderedJson& json, std::size_t depth) {
     return std::none_of(value.begin(), value.end(),
                         [](const OrderedJson& item) { return item.is_structured(); });
   };
-  // A label may hold bytes that are no UTF-8.
+  // A label may hold bytes that are not UTF-8.
   if (!json.is_structured() || json.empty() || is_flat(json))
     return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   const std::string indent(2 * depth + 2, ' ');

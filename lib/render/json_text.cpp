@@ -22,7 +22,7 @@ JsonText& JsonText::key(std::string_view name) {
   return *this;
 }
 
-void JsonText::as_it_is(std::string_view json) {
+void JsonText::raw(std::string_view json) {
   separate();
   text_ += json;
 }

@@ -59,16 +59,16 @@ public:
     separate();
     numbers_.append(text_, number);
   }
-  void value(std::integral auto count) { as_it_is(std::to_string(count)); }
-  void value(bool flag) { as_it_is(flag ? "true" : "false"); }
-  void value(std::string_view words) { as_it_is(json_string(words)); }
+  void value(std::integral auto count) { raw(std::to_string(count)); }
+  void value(bool flag) { raw(flag ? "true" : "false"); }
+  void value(std::string_view words) { raw(json_string(words)); }
   void value(const std::string& words) { value(std::string_view(words)); }
   void value(const char* words) { value(std::string_view(words)); }
-  void null() { as_it_is("null"); }
+  void null() { raw("null"); }
   /// Ends a line, outside of every object and list.
   void end_line() { text_ += '\n'; }
   /// JSON that is written already.
-  void as_it_is(std::string_view json);
+  void raw(std::string_view json);
   /// Null for a missing value, or for no words.
   template <class T> void value_or_null(const std::optional<T>& value_if_any) {
     value_if_any ? value(*value_if_any) : null();
@@ -76,7 +76,7 @@ public:
   void words_or_null(std::string_view words) { words.empty() ? null() : value(words); }
 
   /// A layer: its number where it is one, its name ("decoder.3.cross"), or null.
-  void layer(std::string_view id) { is_number(id) ? as_it_is(id) : words_or_null(id); }
+  void layer(std::string_view id) { is_number(id) ? raw(id) : words_or_null(id); }
 
   template <class T> JsonText& member(std::string_view name, const T& its_value) {
     key(name).value(its_value);

@@ -17,7 +17,7 @@ namespace {
 
 using Codes = std::vector<utf8proc_int32_t>;
 
-/// The characters of a text, or nothing where it is no UTF-8.
+/// The characters of a text, or nothing where it is not UTF-8.
 std::optional<Codes> codes_of(std::string_view text) {
   Codes codes;
   while (!text.empty()) {

@@ -16,8 +16,8 @@ struct Slice {
   std::size_t batch = 0;
   std::size_t head = 0;  ///< its head (key/value head for k and v)
   std::size_t token = 0; ///< the first query (key for k and v) of the piece
-  /// How many of the batch item's tokens are no padding. The others come in pieces of their own, as
-  /// zeros, and no measure counts them.
+  /// How many of the batch item's tokens are not padding. The others come in pieces of their own,
+  /// as zeros, and no measure counts them.
   std::size_t length = std::numeric_limits<std::size_t>::max();
   /// The values, with the stage's own axes (no batch axis): (1, n, S), (1, n, d_k), (n, d_model) …
   /// Never transposed: results are turned for `columns` where they leave the library.

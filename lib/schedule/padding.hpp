@@ -8,7 +8,7 @@
 
 namespace mha {
 
-/// How many rows of a place of a stage, from its first on, are no padding.
+/// How many rows of a place of a stage, from its first on, are not padding.
 std::size_t own_rows(const Layer& layer, Stage stage, const Place& place);
 
 /// Shows an observer zeros in the padding of every place of a plan, on up to `threads` threads, so

@@ -24,7 +24,7 @@ struct Tile {
   std::size_t batch = 0, first = 0, count = 0;
   HeadRange heads;
 };
-/// The queries of a block that are no padding; none after the last one.
+/// The queries of a block that are not padding; none after the last one.
 Tile block_rows(const Layer& layer, const QueryBlock& block);
 /// How many keys some queries see by causal, window and kv_lengths, in products of key_tile.
 std::size_t keys_seen(const Layer& layer, const Tile& queries);
@@ -33,7 +33,7 @@ std::vector<Tile> query_rows(const Layer& layer, const Plan& plan);
 /// Of these rows those from the first to the last query that the selection chose, from one multiple
 /// of `step` to another.
 Tile chosen_rows(const Plan& plan, const Tile& rows, std::size_t step);
-/// All current keys of each batch item of the blocks that are no padding, and the key/value heads
+/// All current keys of each batch item of the blocks that are not padding, and the key/value heads
 /// that they read; where nothing attends to them, those that places_of() shows.
 std::vector<Tile> key_rows(const Layer& layer, const Plan& plan);
 /// All rows of x of the batch items of some rows.

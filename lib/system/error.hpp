@@ -15,7 +15,7 @@ namespace mha {
 /// Anything wrong with the user's input. `what()` is the line in a program's words.
 class MHA_API Error : public std::runtime_error {
 public:
-  explicit Error(Message message);
+  explicit Error(Message message);                     ///< of a message for any reader
   const Message& message() const { return *message_; } ///< the text, for any reader's words
   /// One line, ready to print: control characters, which names in files and on the command line may
   /// have, are escaped, and the middle of a line of more than 2000 bytes is left out.

@@ -41,6 +41,7 @@ public:
   ///@}
   /// The text in a reader's words.
   std::string in_words(Wording wording) const;
+  /// Whether it has no text.
   bool empty() const { return marked_.empty(); }
   ///@{
   /// Appends a text.

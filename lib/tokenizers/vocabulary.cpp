@@ -69,7 +69,7 @@ bool Vocabulary::holds(std::string_view piece, std::uint32_t begin) const {
 std::size_t Vocabulary::slot_of(std::string_view piece, std::uint64_t key) const {
   const std::size_t slot_mask = slots_.size() - 1;
   for (std::size_t at = slot_hash(key) & slot_mask;; at = (at + 1) & slot_mask) {
-    const PieceSlot& slot = slots_[at];
+    const VocabularySlot& slot = slots_[at];
     if (slot.begin == 0) return at;
     if (slot.key == key && ((key & hash_bit) == 0 || holds(piece, slot.begin))) return at;
   }
@@ -82,10 +82,10 @@ void Vocabulary::reserve(std::size_t count, std::size_t bytes) {
 
 void Vocabulary::set_slots(std::size_t count) {
   if (count <= slots_.size()) return;
-  std::vector<PieceSlot> old(count);
+  std::vector<VocabularySlot> old(count);
   old.swap(slots_);
   const std::size_t slot_mask = slots_.size() - 1;
-  for (const PieceSlot& slot : old) {
+  for (const VocabularySlot& slot : old) {
     if (slot.begin == 0) continue;
     std::size_t at = slot_hash(slot.key) & slot_mask;
     while (slots_[at].begin != 0) at = (at + 1) & slot_mask;
@@ -97,7 +97,7 @@ bool Vocabulary::add(std::string_view piece, int id) {
   if ((entries_.size() + 1) * 3 > slots_.size() * 2)
     set_slots(std::max(fewest_piece_slots, slots_.size() * 2));
   const std::uint64_t key = key_of(piece);
-  PieceSlot& slot = slots_[slot_of(piece, key)];
+  VocabularySlot& slot = slots_[slot_of(piece, key)];
   if (slot.begin != 0) return false;
   const auto length = static_cast<std::uint32_t>(piece.size());
   bytes_.append(reinterpret_cast<const char*>(&length), length_bytes);
@@ -108,9 +108,9 @@ bool Vocabulary::add(std::string_view piece, int id) {
 }
 
 std::optional<int> Vocabulary::finish() {
-  if (!std::ranges::is_sorted(entries_, {}, &Piece::id))
-    std::ranges::sort(entries_, {}, &Piece::id);
-  const auto twice = std::ranges::adjacent_find(entries_, {}, &Piece::id);
+  if (!std::ranges::is_sorted(entries_, {}, &VocabularyEntry::id))
+    std::ranges::sort(entries_, {}, &VocabularyEntry::id);
+  const auto twice = std::ranges::adjacent_find(entries_, {}, &VocabularyEntry::id);
   return twice == entries_.end() ? std::nullopt : std::optional(twice->id);
 }
 
@@ -138,7 +138,7 @@ void Vocabulary::ids_of(std::span<const std::string_view> pieces, std::span<int>
       if ((keys[i] & hash_bit) != 0)
         __builtin_prefetch(bytes_.data() + slots_[slot_hash(keys[i]) & slot_mask].begin);
     for (std::size_t i = 0; i < count; ++i) {
-      const PieceSlot& slot = slots_[slot_of(pieces[first + i], keys[i])];
+      const VocabularySlot& slot = slots_[slot_of(pieces[first + i], keys[i])];
       ids[first + i] = slot.begin == 0 ? -1 : slot.id;
     }
   }
@@ -149,7 +149,7 @@ std::optional<std::string_view> Vocabulary::piece_of(int id) const {
   const auto place = static_cast<std::size_t>(std::max(id, 0));
   // Most vocabularies have every id from 0 on, so that a piece's entry is at its id.
   if (place < last && entries_[place].id == id) return text_of(entries_[place]);
-  const auto found = std::ranges::lower_bound(entries_, id, {}, &Piece::id);
+  const auto found = std::ranges::lower_bound(entries_, id, {}, &VocabularyEntry::id);
   if (found == entries_.end() || found->id != id) return std::nullopt;
   return text_of(*found);
 }

@@ -36,20 +36,20 @@ public:
   int size() const { return entries_.empty() ? 0 : entries_.back().id + 1; }
   /// Calls visit(id, piece) for all pieces in the order of their ids.
   template <class Visit> void each(const Visit& visit) const {
-    for (const Piece& entry : entries_) visit(entry.id, text_of(entry));
+    for (const VocabularyEntry& entry : entries_) visit(entry.id, text_of(entry));
   }
 
 private:
-  struct Piece {
+  struct VocabularyEntry {
     int id;
     std::uint32_t begin, length; ///< of its bytes
   };
-  struct PieceSlot {
+  struct VocabularySlot {
     std::uint64_t key = 0;   ///< the piece itself if it is short, otherwise a hash of it
     std::uint32_t begin = 0; ///< of its bytes; 0: the slot is free
     int id = 0;
   };
-  std::string_view text_of(const Piece& entry) const {
+  std::string_view text_of(const VocabularyEntry& entry) const {
     return std::string_view(bytes_).substr(entry.begin, entry.length);
   }
   /// The slot of a piece, or the free one where it belongs.
@@ -59,9 +59,9 @@ private:
   /// Makes the table `count` slots large, a power of two, and moves the pieces into it.
   void set_slots(std::size_t count);
 
-  std::string bytes_;            ///< of all pieces, each after its length
-  std::vector<Piece> entries_;   ///< in the order of their ids, once finished
-  std::vector<PieceSlot> slots_; ///< a power of two in number, at least a third free
+  std::string bytes_;                    ///< of all pieces, each after its length
+  std::vector<VocabularyEntry> entries_; ///< in the order of their ids, once finished
+  std::vector<VocabularySlot> slots_;    ///< a power of two in number, at least a third free
 };
 
 } // namespace mha::tokenizers

@@ -231,8 +231,8 @@ TEST_CASE("docs/machine.md: every field of every command's output, with its type
   const MachinePage page = checked_page();
   REQUIRE(page.tables.size() > 12);
   INFO("cli-tests '[machine-write]' writes the rows; a new one needs its type and a meaning");
-  CHECK(page.text() == page.as_it_is);
-  CHECK(page.as_it_is.find("| ? |") == std::string::npos);
+  CHECK(page.text() == page.raw);
+  CHECK(page.raw.find("| ? |") == std::string::npos);
 }
 
 TEST_CASE("docs/machine.md: written as the commands print", "[.][machine-write]") {
@@ -356,7 +356,7 @@ TEST_CASE("docs/machine.md: every command that has a machine format is there") {
     }
   for (const char* command : {"show", "stats", "predict", "tokens", "effects", "explain", "diff",
                               "diagnose", "circuits", "info", "bench", "names", "stages"})
-    CHECK(page.as_it_is.find("\n## " + std::string(command) + "\n") != std::string::npos);
+    CHECK(page.raw.find("\n## " + std::string(command) + "\n") != std::string::npos);
 }
 
 TEST_CASE("machine formats: a token is the text as it is, a layer a number, logits have labels") {

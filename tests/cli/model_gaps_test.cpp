@@ -117,14 +117,14 @@ TEST_CASE("model: effects, sweeps and circuits of weights that are no numbers sa
 }
 
 TEST_CASE("model: a size under another family's name is left over, the family's own counts") {
-  const std::string as_it_is = run({"predict", "data/bard-llama", "--ids", "1,2,3"}).out;
+  const std::string raw = run({"predict", "data/bard-llama", "--ids", "1,2,3"}).out;
   for (const char* key :
        {"n_embd", "d_model", "dim", "n_head", "n_layer", "n_layers", "ffn_dim", "n_inner"}) {
     Copy model("data/bard-llama");
     model.config[key] = 5;
     const Result result = model.predict();
     INFO(key << "\n" << result.err);
-    CHECK(result.out == as_it_is);
+    CHECK(result.out == raw);
     CHECK_THAT(result.err, Contains(std::string("not read here: ") + key + " 5."));
     // Of the same size, it says nothing new.
     model.config[key] = std::string(key) == "n_head"                                           ? 6

@@ -101,7 +101,7 @@ TEST_CASE("fails for wrong values of options") {
       {{"--num-heads"}, "--num-heads needs a value"},
       {{"--stage", "--head"}, "--stage needs a value"},
       {{"--rope", "haf"}, "did you mean 'half'?"},
-      {{"--head", "1;2"}, "'1;2' is no index"},
+      {{"--head", "1;2"}, "'1;2' is not an index"},
       {{"--threads", "-3"}, "--threads is '-3': a whole number expected"},
       {{"--format", "cvs"}, "did you mean 'csv'?"},
       {{"--color", "yes"}, "auto, always, never"},

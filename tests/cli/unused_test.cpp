@@ -198,7 +198,7 @@ const std::set<std::string> about_the_run{
     "--all-stages", "--colormap", "--config",     "--masked-rows", "--weights", "--dtype"};
 
 /// What is so already in a line, or is a step behind what the line shows.
-const std::set<std::pair<std::string, std::string>> as_it_is{
+const std::set<std::pair<std::string, std::string>> raw{
     {"map", "--residual"},      {"map", "--softmax"}, {"map", "--qkv-order"},
     {"convert", "--causal"},    {"diff", "--layer"},  {"stats", "--measures"},
     {"stats", "--residual"},    {"stats", "--near"},  {"circuits", "--naming"},
@@ -237,7 +237,7 @@ TEST_CASE("unused: every option of every command changes something, or something
     for (const Option& option : options[command]) {
       const std::optional<Words> more = words_of(option);
       if (!more || is_given(line, *more) || about_the_run.contains(option.name) ||
-          as_it_is.contains({command, option.name}))
+          raw.contains({command, option.name}))
         continue;
       const Left with = left_by(whole + *more);
       std::string typed;

@@ -103,7 +103,7 @@ TEST_CASE_METHOD(VerdictLayer, "diff: the verdict, the code, and what was compar
        "incomplete",
        1,
        {"wieghts"},
-       "wieghts was not compared: that is no agreement."},
+       "wieghts was not compared: that is not agreement."},
       {"misspelt, not asked for",
        {"output"},
        [](json& j) { j["wieghts"] = j["output"]; },

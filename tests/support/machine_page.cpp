@@ -77,8 +77,8 @@ void FieldTable::add_printed(const std::string& path, std::size_t& next) {
 
 MachinePage::MachinePage() {
   std::ifstream file(path_of_page());
-  as_it_is.assign(std::istreambuf_iterator<char>(file), {});
-  std::istringstream lines(as_it_is);
+  raw.assign(std::istreambuf_iterator<char>(file), {});
+  std::istringstream lines(raw);
   std::vector<std::string> commands;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with(command_begins)) commands.push_back(line.substr(command_begins.size()));
@@ -113,7 +113,7 @@ std::vector<FieldRow> MachinePage::rows_of(const FieldTable& table) const {
 }
 
 std::string MachinePage::text() const {
-  std::istringstream lines(as_it_is);
+  std::istringstream lines(raw);
   std::string text;
   auto table = tables.begin();
   std::size_t left = 0; // rows of the table that is read

@@ -37,7 +37,7 @@ public:
   void write() const;
 
   std::vector<FieldTable> tables;
-  std::string as_it_is;
+  std::string raw;
 
 private:
   std::vector<FieldRow> rows_of(const FieldTable& table) const;

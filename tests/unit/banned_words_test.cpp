@@ -33,8 +33,8 @@ std::vector<std::vector<std::string>> rows_of(const std::string& name) {
   return rows;
 }
 
-/// The words of a line, in small letters, those of identifiers among them: "hands_on" is two. A
-/// colon at once after "again" is part of it.
+/// The words and numbers of a line, in small letters, those of identifiers among them: "hands_on"
+/// is two. A colon directly after "again" is part of it.
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words;
   std::string word;
@@ -46,11 +46,11 @@ std::vector<std::string> words_of(const std::string& line) {
   for (const char c : line) {
     const auto letter = static_cast<unsigned char>(c);
     const bool begins = std::isupper(letter) && std::islower(static_cast<unsigned char>(before));
-    if (!std::isalpha(letter) || begins) {
+    if (!std::isalnum(letter) || begins) {
       if (c == ':' && word == "again") word += ':';
       end();
     }
-    if (std::isalpha(letter)) word += static_cast<char>(std::tolower(letter));
+    if (std::isalnum(letter)) word += static_cast<char>(std::tolower(letter));
     before = c;
   }
   end();

@@ -140,7 +140,7 @@ void add_other_layers_norms(const Subject& subject, ChangeList& list) {
                fmt::format("load this layer's own weights of {}", row.name),
                [model = subject.model, other, row](Layer& edited) {
                  const std::shared_ptr<const Layer> from = model->layer(other);
-                 if (!from || !from->block) fail("layer {} is no block", other);
+                 if (!from || !from->block) fail("layer {} is not a block", other);
                  row.put(edited, row.of(*from));
                });
   }

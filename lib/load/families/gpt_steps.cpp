@@ -76,7 +76,7 @@ void step_mask_buffers(LayerReading& to, const JsonTree&) {
 }
 
 /// {TENSOR: its description}: known tensors that are skipped.
-void step_pass_over(LayerReading& to, const JsonTree& arguments) {
+void step_ignore(LayerReading& to, const JsonTree& arguments) {
   for (const auto& [name, what] : arguments.members) to.skip({name}, what.as_text(name));
 }
 

@@ -139,7 +139,7 @@ private:
   bool scaled_;
 };
 
-/// The kinds of rope_scaling in config.json; "none" is no scaling.
+/// The kinds of rope_scaling in config.json; "none" means without scaling.
 struct ScalingName {
   std::string_view config, setting;
 };

@@ -43,7 +43,7 @@ constexpr LayerStep steps_of_layers[]{
     {"gemma2_softcap", step_gemma2_softcap},
     {"gemma3_positions", step_gemma3_positions},
     {"mask_buffers", step_mask_buffers},
-    {"pass_over", step_pass_over, "*"},
+    {"pass_over", step_ignore, "*"},
     {"unsupported", step_unsupported, "*"},
     {"square", step_square, "key name taken axes naming"},
     {"gpt2_cross_attention", step_gpt2_cross_attention},

@@ -75,7 +75,7 @@ bool has_gpt2_shapes(const Group& group);
 bool has_gpt_bigcode_shapes(const Group& group);
 bool has_own_head(const Group& group);
 void step_mask_buffers(LayerReading& to, const JsonTree& arguments);
-void step_pass_over(LayerReading& to, const JsonTree& arguments);
+void step_ignore(LayerReading& to, const JsonTree& arguments);
 void step_unsupported(LayerReading& to, const JsonTree& arguments);
 void step_square(LayerReading& to, const JsonTree& arguments);
 void step_gpt2_cross_attention(LayerReading& to, const JsonTree& arguments);

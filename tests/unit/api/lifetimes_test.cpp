@@ -417,13 +417,14 @@ TEST_CASE("api: numbers at their limits", "[api][model]") {
       {"threads without number", [&] { use(model.run(text, {.threads = huge}).logits()); }, ""},
       {"threads of a lone layer",
        [] { use(run(large_layer(), {Stage::output}, huge).tensor("output")); }, ""},
-      {"the largest id", [&] { model.tokens({std::numeric_limits<int>::max()}); }, "no token"},
+      {"the largest id", [&] { model.tokens({std::numeric_limits<int>::max()}); }, "not a token"},
       {"ids below zero",
        [&] {
          (void)model.text({-1, 5});
        },
-       "-1 is no token"},
-      {"ids behind all", [&] { (void)model.text({std::numeric_limits<int>::max()}); }, "no token"},
+       "-1 is not a token"},
+      {"ids behind all", [&] { (void)model.text({std::numeric_limits<int>::max()}); },
+       "not a token"},
       {"unequal texts",
        [&] {
          std::vector<std::vector<int>> texts(40, {5});

@@ -323,7 +323,8 @@ TEST_CASE("layers: names with another number belong to other layers") {
   const std::string numbered = folder.path("ref{layer}.json");
   CHECK(read_reference(layer, {numbered}, "7").stages.size() == 1);
   CHECK(read_reference(layer, {"output=" + numbered + ":output"}, "7").stages.size() == 1);
-  CHECK_THROWS_WITH(read_reference(layer, {numbered}, ""), Contains("{layer} needs a layer number"));
+  CHECK_THROWS_WITH(read_reference(layer, {numbered}, ""),
+                    Contains("{layer} needs a layer number"));
 }
 
 TEST_CASE("references that cannot be used are refused, with the cure") {
@@ -340,7 +341,7 @@ TEST_CASE("references that cannot be used are refused, with the cure") {
   CHECK_THROWS_WITH(read_reference(layer, {none}, ""),
                     Contains("no stage of this layer is in it, but loss; its stages are x, q, k"));
   CHECK_THROWS_WITH(read_reference(layer, {"wieghts=" + one}, ""),
-                    Contains("'wieghts' is no stage; did you mean 'weights'?"));
+                    Contains("'wieghts' is not a stage; did you mean 'weights'?"));
   CHECK_THROWS_WITH(read_reference(layer, {"q_rope=" + one + ":output"}, ""),
                     Contains("this layer has no q_rope"));
   CHECK_THROWS_WITH(read_reference(layer, {folder.path("missing.npz")}, ""),

@@ -58,9 +58,9 @@ TEST_CASE("a list of indices is that of their text") {
     CHECK(made.resolve(8, "heads").drops_axis == read.resolve(8, "heads").drops_axis);
   }
   CHECK_THROWS_WITH(mha::IndexList::of_indices({}, "--head"),
-                    Contains("--head '': '' is no index"));
+                    Contains("--head '': '' is not an index"));
   CHECK_THROWS_WITH(mha::IndexList::of_indices({Indices::size_type(-1)}, "--head"),
-                    Contains("is no index"));
+                    Contains("is not an index"));
 }
 
 TEST_CASE("one bare index drops its axis, lists and ranges keep it") {

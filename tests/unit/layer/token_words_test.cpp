@@ -60,6 +60,6 @@ TEST_CASE("token words: near tokens, and the places of several") {
                              "the#0' at 4, ' the#1' at 7");
   CHECK_THAT(refused("Rome", {}), Contains("the tokens have no labels") && Contains("a-b"));
   CHECK_THAT(refused("Rome", {"", ""}), Contains("the tokens have no labels"));
-  CHECK_THROWS_WITH(IndexList::of_tokens("1-0", "--query"), Contains("'1-0' is no index"));
-  CHECK_THROWS_WITH(IndexList::of_tokens("1:2:0", "--query"), Contains("is no index"));
+  CHECK_THROWS_WITH(IndexList::of_tokens("1-0", "--query"), Contains("'1-0' is not an index"));
+  CHECK_THROWS_WITH(IndexList::of_tokens("1:2:0", "--query"), Contains("is not an index"));
 }

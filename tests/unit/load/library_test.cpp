@@ -116,7 +116,7 @@ TEST_CASE("GeometricMachineLearning: columns, queries and keys exchanged, as its
     const LoadedLayer loaded = file.load(layer);
     CHECK(loaded.naming == "GeometricMachineLearning");
     CHECK(difference(loaded.layer, layer) == "");
-    CHECK(notes_say(loaded, "W_q is PK and W_k is PQ, as the code has it"));
+    CHECK(notes_say(loaded, "W_q is PK and W_k is PQ, as in the code"));
   }
 }
 

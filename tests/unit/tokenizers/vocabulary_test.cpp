@@ -211,11 +211,11 @@ TEST_CASE("a large tokenizer.json, whose places are counted, is read as a small 
   const auto with_last = [&](const std::string& merge) {
     return refusal(with(vocab, merges + ",\n" + merge));
   };
-  CHECK_THAT(with_last("[\"\xff\", \"a\"]"), Catch::Contains("no UTF-8"));
-  CHECK_THAT(with_last("\"a \xc3\""), Catch::Contains("no UTF-8"));
+  CHECK_THAT(with_last("[\"\xff\", \"a\"]"), Catch::Contains("not UTF-8"));
+  CHECK_THAT(with_last("\"a \xc3\""), Catch::Contains("not UTF-8"));
   CHECK_THAT(with_last("\"nowhere a\""), Catch::Contains("not in the vocabulary"));
   CHECK_THAT(with_last("\"a\nb\""), Catch::Contains("control character"));
-  CHECK_THAT(refusal(with(vocab + ", \"\xe2\x28\": 99999", merges)), Catch::Contains("no UTF-8"));
+  CHECK_THAT(refusal(with(vocab + ", \"\xe2\x28\": 99999", merges)), Catch::Contains("not UTF-8"));
 }
 
 TEST_CASE("labels of different texts are different, and the text is there as it is",
