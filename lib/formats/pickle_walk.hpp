@@ -32,6 +32,7 @@ bool is_optimizer(const Pickle& pickle, Pickle::Ref ref);
 /// the last value counts.
 std::vector<PickleMember> members(const Pickle& pickle, Pickle::Ref ref);
 
+/// Collects named values. A walk enters each container once, even over several calls.
 class PickleWalk {
 public:
   explicit PickleWalk(const Pickle& pickle) : pickle_(pickle), seen_(pickle.count()) {}
@@ -57,7 +58,7 @@ public:
   bool is_module(Pickle::Ref ref);
 
 private:
-  static constexpr std::uint32_t top = 0xffffffff;
+  static constexpr std::uint32_t top = 0xffffffff; ///< in place of a NameLink's index: no part
   /// One part of a name and the index of the part before it. Full names are joined only for
   /// results.
   struct NameLink {
