@@ -18,8 +18,8 @@ namespace mha::app {
 
 namespace {
 
-/// "--stage,-s" → name and letter.
-Option named(std::string_view names, std::string help) {
+/// An option with the name and the letter of "--stage,-s".
+Option named_option(std::string_view names, std::string help) {
   Option option;
   const std::size_t comma = names.find(',');
   option.name = names.substr(0, comma);
@@ -28,19 +28,19 @@ Option named(std::string_view names, std::string help) {
   return option;
 }
 
-Option with_value(std::string_view names, std::string value_name, std::string help) {
-  Option option = named(names, std::move(help));
+Option value_option(std::string_view names, std::string value_name, std::string help) {
+  Option option = named_option(names, std::move(help));
   option.value_name = std::move(value_name);
   return option;
 }
 
-std::size_t whole(std::string_view text) {
+std::size_t parsed_whole_number(std::string_view text) {
   const auto value = parse_number<std::size_t>(text);
   if (!value) throw Error("a whole number expected");
   return *value;
 }
 
-double number(std::string_view text) {
+double parsed_finite(std::string_view text) {
   const auto value = parse_number<double>(text);
   if (!value || !std::isfinite(*value)) throw Error("a number expected");
   return *value;
@@ -50,10 +50,11 @@ const std::string& unchanged(const std::string& text) {
   return text;
 }
 
-/// An option whose value becomes `target = read(value)`.
-template <class Target, class Read> Option storing(std::string_view names, std::string value_name,
-                                                   std::string help, Target& target, Read read) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
+/// An option that sets `target = read(value)`.
+template <class Target, class Read> Option bound_option(std::string_view names,
+                                                        std::string value_name, std::string help,
+                                                        Target& target, Read read) {
+  Option option = value_option(names, std::move(value_name), std::move(help));
   option.set = [&target, read](const std::string& text) { target = read(text); };
   return option;
 }
@@ -66,7 +67,7 @@ void require_choice(const std::string& name, const std::string& value,
                                joined_texts(choices, ", "), did_you_mean(value, candidates)));
 }
 
-/// Sets an option's value. Errors about the value get the option's name as a prefix.
+/// Sets an option's value. An error about the value is reported with the option's name before it.
 void set_value(const Option& option, const std::string& value) {
   require_choice(option.name, value, option.choices);
   try {
@@ -95,44 +96,46 @@ Option& Cli::option(std::string_view name) {
 }
 
 Option& Cli::flag(std::string_view names, bool& target, std::string help) {
-  Option option = named(names, std::move(help));
+  Option option = named_option(names, std::move(help));
   option.set = [&target](const std::string& text) { target = text == "true"; };
   return add(std::move(option));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, std::string& target,
                    std::string help) {
-  return add(storing(names, std::move(value_name), std::move(help), target, unchanged));
+  return add(bound_option(names, std::move(value_name), std::move(help), target, unchanged));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name,
                    std::optional<std::string>& target, std::string help) {
-  return add(storing(names, std::move(value_name), std::move(help), target, unchanged));
+  return add(bound_option(names, std::move(value_name), std::move(help), target, unchanged));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, std::size_t& target,
                    std::string help) {
-  return add(storing(names, std::move(value_name), std::move(help), target, whole));
+  return add(
+      bound_option(names, std::move(value_name), std::move(help), target, parsed_whole_number));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name,
                    std::optional<std::size_t>& target, std::string help) {
-  return add(storing(names, std::move(value_name), std::move(help), target, whole));
+  return add(
+      bound_option(names, std::move(value_name), std::move(help), target, parsed_whole_number));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, double& target,
                    std::string help) {
-  return add(storing(names, std::move(value_name), std::move(help), target, number));
+  return add(bound_option(names, std::move(value_name), std::move(help), target, parsed_finite));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, std::optional<double>& target,
                    std::string help) {
-  return add(storing(names, std::move(value_name), std::move(help), target, number));
+  return add(bound_option(names, std::move(value_name), std::move(help), target, parsed_finite));
 }
 
 Option& Cli::list(std::string_view names, std::string value_name, std::vector<std::string>& target,
                   std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
+  Option option = value_option(names, std::move(value_name), std::move(help));
   option.joins = true;
   option.set = [&target](const std::string& text) {
     target = words_of<std::string>(text, ",");
@@ -143,7 +146,7 @@ Option& Cli::list(std::string_view names, std::string value_name, std::vector<st
 
 Option& Cli::choice(std::string_view names, std::vector<std::string> choices, std::string& target,
                     std::string help) {
-  Option option = with_value(names, joined_texts(choices, "|"), std::move(help));
+  Option option = value_option(names, joined_texts(choices, "|"), std::move(help));
   option.choices = std::move(choices);
   option.completes = Completes::choices;
   option.set = [&target](const std::string& text) { target = text; };
@@ -168,12 +171,12 @@ void Cli::refuse_unknown(const std::string& word) const {
     names.push_back(option.name);
     if (!option.off.empty()) names.push_back(option.off);
   }
-  // Suggest `--layer 1` for `-layer 1`, and `--num-heads` for `--num_heads`.
-  std::string tidy = name.substr(0, 2) == "--" ? name : "-" + name;
-  std::replace(tidy.begin(), tidy.end(), '_', '-');
-  std::string hint = name.size() == 2 ? std::string() : did_you_mean(tidy, names);
-  // Another name of a setting: `--heads 4` sets num_heads and does not select heads.
-  std::string setting = "--" + same_setting(tidy.substr(2));
+  // Suggest `--layer` for `-layer`, and `--num-heads` for `--num_heads`.
+  std::string corrected = name.substr(0, 2) == "--" ? name : "-" + name;
+  std::replace(corrected.begin(), corrected.end(), '_', '-');
+  std::string hint = name.size() == 2 ? std::string() : did_you_mean(corrected, names);
+  // Suggest a setting for one of its other names: `--num-heads`, not `--head`, for `--heads`.
+  std::string setting = "--" + same_setting(corrected.substr(2));
   std::replace(setting.begin(), setting.end(), '_', '-');
   if (is_one_of(setting, names)) hint = fmt::format("; did you mean '{}'?", setting);
   throw UsageError(fmt::format("unknown option '{}'{}", name, hint));
@@ -181,7 +184,7 @@ void Cli::refuse_unknown(const std::string& word) const {
 
 namespace {
 
-/// Only texts may be empty.
+/// Whether an option's value may be empty, which only a text may be.
 bool may_be_empty(const Option& option) {
   return option.value_name == "TEXT";
 }
@@ -210,7 +213,7 @@ void set_values(const Option& option, std::vector<std::string> values, const CLI
   for (const std::string& value : values)
     if (!option.is_flag() && value.size() > 1 && value[0] == '-' &&
         parser.get_option_no_throw(value))
-      throw UsageError(fmt::format("{} needs a value, and {} is an option", option.name, value));
+      throw UsageError(fmt::format("{} needs a value, but {} is an option", option.name, value));
   if (option.repeats) {
     for (const std::string& value : values) set_value(option, value);
     return;
@@ -225,7 +228,8 @@ void set_values(const Option& option, std::vector<std::string> values, const CLI
   set_value(option, value);
 }
 
-/// `-layer 1`, which the parser would read as `-l ayer`.
+/// Whether a word is a long option after a single dash: `-layer`, which the parser would read as
+/// `-l ayer`.
 bool is_long_with_one_dash(const std::string& word, const CLI::App& parser) {
   const std::string name = word.substr(0, word.find('='));
   return name.size() > 2 && name[0] == '-' && name[1] != '-' &&
@@ -260,10 +264,11 @@ void Cli::check_unused() const {
 }
 
 bool Cli::parse(std::vector<std::string> arguments) const {
-  take_former(arguments, options_, *notes_), take_families(arguments, options_);
+  take_former(arguments, options_, *notes_);
+  take_families(arguments, options_);
   CLI::App parser;
   parser.set_help_flag();
-  parser.allow_extras(); // unknown options are returned, and get "did you mean"
+  parser.allow_extras(); // unknown options remain, for refuse_unknown()
   bool help = false;
   parser.add_flag("--help,-h", help);
 
@@ -271,12 +276,12 @@ bool Cli::parse(std::vector<std::string> arguments) const {
   if (positionals_) parser.add_option("sources", words);
 
   std::vector<std::pair<const Option*, CLI::Option*>> declared;
-  const auto accept = [](const CLI::results_t&) { return true; };
+  const auto accept_any = [](const CLI::results_t&) { return true; };
   for (const Option& option : options_) {
     std::string names = option.letter.empty() ? option.name : option.name + "," + option.letter;
     if (!option.off.empty()) names += "," + option.off + "{false}";
     CLI::Option* entry =
-        option.is_flag() ? parser.add_flag(names) : parser.add_option(names, accept);
+        option.is_flag() ? parser.add_flag(names) : parser.add_option(names, accept_any);
     if (!option.is_flag()) entry->expected(1);
     entry->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     declared.emplace_back(&option, entry);

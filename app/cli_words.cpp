@@ -104,7 +104,7 @@ void take_families(std::vector<std::string>& arguments, const std::deque<Option>
           if (i + 1 == arguments.size()) throw UsageError(word + " needs a value");
           if (arguments[i + 1].starts_with("--"))
             throw UsageError(
-                fmt::format("{} needs a value, and {} is an option", word, arguments[i + 1]));
+                fmt::format("{} needs a value, but {} is an option", word, arguments[i + 1]));
           arguments[i] = option.name, arguments[i + 1].insert(0, begins);
         }
       }

@@ -20,11 +20,11 @@ namespace mha::app {
 
 namespace {
 
-/// Computes the same layers in float64 if a difference needs them.
+/// Computes the same layers in float64, once a difference needs them.
 ExactPass exact_pass_of(const RunRequest& request) {
-  return ExactPass([of_float64 = request]() mutable {
-    of_float64.dtype = DType::f64;
-    return OpenedModel(of_float64);
+  return ExactPass([exact_request = request]() mutable {
+    exact_request.dtype = DType::f64;
+    return OpenedModel(exact_request);
   });
 }
 
@@ -40,91 +40,94 @@ DiffRun::DiffRun(DiffRunOptions& options, OpenedModel& model)
           model, ReferenceFiles(options.against),
           {stages_named(options.stages), options.tolerances, options.exact, options.common.threads},
           exact_pass_of(options.request)),
-      line_a_layer_(diff_.has_lines()),
+      one_line_per_layer_(diff_.has_lines()),
       file_(options.output.path),
       sink_(file_.sink()) {
   for (const std::string& note : diff_.notes()) print_note(note, options.common);
 }
 
-/// Throws Error if nothing was compared. `before`: the verdict on the preceding layers.
+/// Throws Error if nothing of a layer was compared, although something should have been. `before`
+/// is the verdict on the preceding layers.
 void DiffRun::require_comparison(const std::string& id, const Reference& reference,
-                                 const Diff& found, Verdict before) const {
-  if (!found.stages.empty()) return;
-  // At a model's ends, a name without a layer may refer to a stage of a layer.
-  const bool ends = is_whole() && id.empty() && !diff_.is_of_some() && before != Verdict::differs;
-  if (reference.has_misshapen() && !ends) return;
+                                 const Diff& diff, Verdict before) const {
+  if (!diff.stages.empty()) return;
+  // A name without a layer is read as a stage of the model's ends, but a layer may be meant.
+  const bool may_name_layers =
+      is_whole() && id.empty() && !diff_.has_compared_stages() && before != Verdict::differs;
+  if (reference.has_misshapen() && !may_name_layers) return;
   const std::string against = fmt::format("{}", fmt::join(options_.against, " "));
-  if (is_whole() && (diff_.is_of_some() || id != model_.chosen().back()))
+  if (is_whole() && (diff_.has_compared_stages() || id != model_.chosen().back()))
     return; // the reference of a whole model may have only some layers
   if (is_whole() && holds_weights(diff_.files())) {
-    RunRequest theirs = options_.request;
-    theirs.sources = options_.against, theirs.settings.clear();
-    fail("--against {}: a checkpoint, not computed stages; dump its stages first, then compare "
-         "with them: mha-inspect dump {} -o theirs.npz, then --against theirs.npz",
-         against, retyped(theirs, ""));
+    RunRequest reference_request = options_.request;
+    reference_request.sources = options_.against, reference_request.settings.clear();
+    fail("--against {}: it is a checkpoint, and computed stages are expected; dump its stages with "
+         "mha-inspect dump {} -o theirs.npz, and give --against theirs.npz",
+         against, retyped(reference_request, ""));
   }
   if (is_whole()) fail_without_stage(against, "model", diff_.coverage());
-  const bool one = found.not_compared.size() == 1;
-  fail("--against {}: nothing to compare: it has {}, but the sources do not allow computing {}",
-       against, fmt::join(found.not_compared, ", "), one ? "it" : "them");
+  fail("--against {}: nothing to compare: it has {}, which cannot be computed from the sources",
+       against, fmt::join(diff.not_compared, ", "));
 }
 
-void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const Diff& found,
+void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const Diff& diff,
                    const Outcome& outcome) {
   const auto table = [&] {
     return headline(model_, loaded, text_style_) + "\n" +
-           render::diff_table(loaded.layer, found, reference, outcome,
-                              fitted_commands(next_steps(options_, loaded, found), text_style_),
+           render::diff_table(loaded.layer, diff, reference, outcome,
+                              fitted_commands(next_steps(options_, loaded, diff), text_style_),
                               text_style_);
   };
-  if (line_a_layer_ && !found.stages.empty()) lines_.push_back(render::line_of(loaded.id, found));
+  if (one_line_per_layer_ && !diff.stages.empty())
+    layer_lines_.push_back(render::line_of(loaded.id, diff));
   if (form_ == "json")
-    objects_.push_back({loaded.id, render::diff_json(loaded.layer, found, reference, outcome)});
+    layer_diffs_.push_back({loaded.id, render::diff_json(loaded.layer, diff, reference, outcome)});
   else if (form_ != "table")
-    std::ranges::copy(render::stage_lines(loaded.id, loaded.layer, found, outcome),
-                      std::back_inserter(rows_));
-  else if (line_a_layer_ && found.first && differs_.empty())
-    differs_ = "\n" + table();
-  else if (!line_a_layer_)
-    sink_((first_ ? "" : "\n") + table());
-  first_ = false;
+    std::ranges::copy(render::stage_lines(loaded.id, loaded.layer, diff, outcome),
+                      std::back_inserter(stage_lines_));
+  else if (one_line_per_layer_ && diff.first && first_difference_.empty())
+    first_difference_ = "\n" + table();
+  else if (!one_line_per_layer_)
+    sink_((before_first_table_ ? "" : "\n") + table());
+  before_first_table_ = false;
 }
 
-void DiffRun::layer(const std::string& id) {
+void DiffRun::compare_layer(const std::string& id) {
   Common& common = options_.common;
   const LoadedLayer loaded = load_layer(model_, id, common);
   require_some_stages(loaded.layer);
-  const auto other_order = [&](const Diff* found) {
-    return takes_other_order(model_, options_.request, loaded, found, diff_.files(), common);
+  const auto other_order = [&](const Diff* result) {
+    return takes_other_order(model_, options_.request, loaded, result, diff_.files(), common);
   };
   Reference reference;
   try {
     CommonEffort effort(common);
     reference = diff_.read(loaded, effort);
   } catch (const Error&) {
-    if (other_order(nullptr)) return layer(id);
+    if (other_order(nullptr)) return compare_layer(id);
     throw;
   }
-  Diff found = [&] {
+  Diff diff = [&] {
     const Stopwatch watch(common.compute_s);
     return diff_.compare(loaded, reference);
   }();
-  if (other_order(&found)) return layer(id);
+  if (other_order(&diff)) return compare_layer(id);
   report_reading(reference, common, form_ == "table" && !is_whole(), false);
   const Verdict before = diff_.verdict();
-  const std::optional<Outcome> outcome = diff_.conclude(loaded, reference, found);
-  require_comparison(id, reference, found, before);
-  if (outcome) show(loaded, reference, found, *outcome); // else the reference lacks this layer
+  const std::optional<Outcome> outcome = diff_.conclude(loaded, reference, diff);
+  require_comparison(id, reference, diff, before);
+  if (outcome) show(loaded, reference, diff, *outcome); // otherwise the reference lacks this layer
 }
 
-/// A sentence on the form of GELU if all layers agree within the rounding of half precision. If the
-/// reference uses the other form, that is a difference, and the command that finds its cause is
-/// kept.
-std::string DiffRun::form_of_gelu() {
+/// Half-precision rounding hides whether the reference computes GELU by erf or by tanh in a single
+/// number, but not in all numbers of a model. If the reference uses the other form, that is a
+/// difference. Returns a sentence on this for the table, or prints it as a note; "" if there is
+/// nothing to report.
+std::string DiffRun::report_gelu() {
   const GeluForms::Verdict form = diff_.form_of_gelu();
   if (form != GeluForms::Verdict::other && form != GeluForms::Verdict::open) return "";
   const std::string sentence = diff_.gelu().sentence();
-  if (!line_a_layer_) {
+  if (!one_line_per_layer_) {
     print_note(sentence, options_.common);
     return "";
   }
@@ -132,7 +135,7 @@ std::string DiffRun::form_of_gelu() {
   for (const std::string& line : render::wrapped(sentence + ".", text_style_.width))
     text += line + "\n";
   if (form == GeluForms::Verdict::open) return text;
-  differs_ =
+  first_difference_ =
       "\n" + fitted_commands("Find why:   mha-inspect diagnose " + retyped(options_.request, "") +
                                  retyped_against(options_.against) + "\n",
                              text_style_);
@@ -148,17 +151,18 @@ void DiffRun::require_stages() const {
 
 /// Notes the reference's layers that were not requested, because the verdict ignores them.
 void DiffRun::note_layers() const {
-  const std::vector<std::string> left = diff_.other_layers();
-  if (!left.empty())
+  const std::vector<std::string> ignored = diff_.other_layers();
+  if (!ignored.empty())
     print_note(
         fmt::format(
-            "--against: layer{} {} of the reference {} not requested and not part of the verdict",
-            left.size() == 1 ? "" : "s", ranges_of(left), left.size() == 1 ? "was" : "were"),
+            "--against: layer{} {} of the reference {} not requested and {} ignored in the verdict",
+            ignored.size() == 1 ? "" : "s", ranges_of(ignored),
+            ignored.size() == 1 ? "was" : "were", ignored.size() == 1 ? "is" : "are"),
         options_.common);
 }
 
-/// Prints the reason for exit code 2. Beside a difference it is a warning, but the table of a whole
-/// model already has it below its lines.
+/// Prints what was not compared: as an error if it is the reason for exit code 2, and as a warning
+/// if there is also a difference, unless the table of a whole model has it already.
 void DiffRun::report_uncompared() const {
   const std::vector<std::string> missed = diff_.missed();
   if (missed.empty() || diff_.verdict() == Verdict::equal) return;
@@ -166,7 +170,7 @@ void DiffRun::report_uncompared() const {
       fmt::format("--against: {}{}", is_whole() ? "not compared: " : "", fmt::join(missed, "; "));
   if (diff_.verdict() == Verdict::incomplete)
     print_error(text);
-  else if (form_ != "table" || !line_a_layer_)
+  else if (form_ != "table" || !one_line_per_layer_)
     print_note(text, options_.common, Severity::warning);
 }
 
@@ -176,16 +180,17 @@ Verdict DiffRun::finish() {
   if (form_ == "table")
     for (const std::string& note : diff_.coverage().notes()) print_note(note, options_.common);
   const Stopwatch watch(options_.common.write_s);
-  const std::string forms = form_of_gelu();
-  const auto asked_for = static_cast<std::size_t>( // the model's ends have no number
+  const std::string gelu_text = report_gelu();
+  // The model's ends have no id, and are not counted as a layer.
+  const auto requested_count = static_cast<std::size_t>(
       std::ranges::count_if(model_.chosen(), [](const std::string& id) { return !id.empty(); }));
   if (form_ == "json")
-    sink_(render::diff_json(objects_, diff_.verdict()));
+    sink_(render::diff_json(layer_diffs_, diff_.verdict()));
   else if (form_ != "table")
-    sink_(render::stage_lines_table(rows_).as(form_, text_style_));
-  else if (line_a_layer_)
-    sink_(render::layers_table(lines_, asked_for, diff_.coverage(), text_style_) + forms +
-          render::coverage_text(diff_.coverage(), text_style_) + differs_);
+    sink_(render::stage_lines_table(stage_lines_).as(form_, text_style_));
+  else if (one_line_per_layer_)
+    sink_(render::layers_table(layer_lines_, requested_count, diff_.coverage(), text_style_) +
+          gelu_text + render::coverage_text(diff_.coverage(), text_style_) + first_difference_);
   file_.finish();
   report_uncompared();
   return diff_.verdict();

@@ -23,19 +23,20 @@ class DiffRun {
 public:
   DiffRun(DiffRunOptions& options, OpenedModel& model);
 
-  void layer(const std::string& id);
+  /// Compares one layer, and prints its results or keeps them for finish().
+  void compare_layer(const std::string& id);
   /// Writes the remaining output and returns the verdict on all layers.
   Verdict finish();
   bool is_whole() const { return diff_.is_whole(); }
 
 private:
-  std::string form_of_gelu();
-  void require_comparison(const std::string& id, const Reference& reference, const Diff& found,
+  std::string report_gelu();
+  void require_comparison(const std::string& id, const Reference& reference, const Diff& diff,
                           Verdict before) const;
   void require_stages() const;
   void note_layers() const;
   void report_uncompared() const;
-  void show(const LoadedLayer& loaded, const Reference& reference, const Diff& found,
+  void show(const LoadedLayer& loaded, const Reference& reference, const Diff& diff,
             const Outcome& outcome);
 
   DiffRunOptions& options_;
@@ -43,14 +44,15 @@ private:
   const std::string form_;
   const render::TextStyle text_style_;
   ModelDiff diff_;
-  const bool line_a_layer_; ///< for a whole model: one line for each layer
+  const bool one_line_per_layer_; ///< of a whole model's table
   TextFile file_;
   const render::Sink sink_;
-  bool first_ = true;
-  std::vector<render::LayerLine> lines_;
-  std::string differs_; ///< the table of the first layer that differs
-  std::vector<render::LayerDiff> objects_;
-  std::vector<render::StageLine> rows_;
+  bool before_first_table_ = true;
+  std::vector<render::LayerLine> layer_lines_;
+  std::string first_difference_; ///< the table of the first layer that differs, or the command
+                                 ///< that finds the cause of another form of GELU
+  std::vector<render::LayerDiff> layer_diffs_;
+  std::vector<render::StageLine> stage_lines_;
 };
 
 /// Two commands to copy: one shows the worst element of the first difference, the other finds its

@@ -29,7 +29,8 @@ Inventory::File file_listing(const io::Contents& contents, bool ranges, std::siz
   return file;
 }
 
-/// A layer's tensors with their ranges, for lint; `loaded` is nullptr if they make no layer.
+/// A layer's tensors with their ranges, for lint. `loaded` is nullptr if the tensors do not make a
+/// complete layer.
 LintSubject make_lint_subject(std::vector<Sources::SourceTensor> tensors, const LoadedLayer* loaded,
                               std::size_t threads) {
   LintSubject subject;
@@ -43,7 +44,7 @@ LintSubject make_lint_subject(std::vector<Sources::SourceTensor> tensors, const 
   return subject;
 }
 
-/// The findings of lint in the tensors of a layer that could not be made.
+/// What lint finds in the tensors of a layer that cannot be loaded.
 std::vector<Suspicion> lint_incomplete_layer(OpenedModel& model, const std::string& id,
                                              std::size_t threads) {
   try {
@@ -53,13 +54,13 @@ std::vector<Suspicion> lint_incomplete_layer(OpenedModel& model, const std::stri
   }
 }
 
-/// Keeps the rows of the chosen layers, with their sizes and findings if `sizes`. A layer that
-/// cannot be made keeps its row and gets a note.
+/// Removes the rows of layers that are not chosen. If `sizes`, loads the others and adds their
+/// sizes and what lint finds in them; a layer that cannot be loaded keeps its row and gets a note.
 void list_layers(OpenedModel& model, bool sizes, std::size_t threads, Inventory& inventory) {
   const std::vector<std::string>& chosen = model.chosen();
-  const std::set<std::string> shown(chosen.begin(), chosen.end());
+  const std::set<std::string> kept_ids(chosen.begin(), chosen.end());
   std::erase_if(inventory.layers,
-                [&](const Inventory::LayerRow& row) { return !shown.contains(row.listing.id); });
+                [&](const Inventory::LayerRow& row) { return !kept_ids.contains(row.listing.id); });
   if (!sizes) return;
   LayerNotes notes;
   for (Inventory::LayerRow& row : inventory.layers) {
@@ -80,7 +81,7 @@ void list_layers(OpenedModel& model, bool sizes, std::size_t threads, Inventory&
   std::ranges::move(notes.take(), std::back_inserter(inventory.notes));
 }
 
-/// Lists a layer's tensors in the order of tensor_names(); given stages come last.
+/// Lists a layer's tensors in the order of tensor_names(), followed by stages that are given.
 void list_tensors(std::vector<Sources::SourceTensor> tensors, const LoadedLayer& loaded,
                   bool ranges, std::size_t threads, Inventory& inventory) {
   if (ranges) {
@@ -101,7 +102,7 @@ void list_tensors(std::vector<Sources::SourceTensor> tensors, const LoadedLayer&
   std::ranges::stable_sort(inventory.tensors, {}, table_row);
 }
 
-/// Stages that can be computed, and settings with where each comes from.
+/// Lists the stages that can be computed, and every setting with its origin.
 void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
   for (const Stage stage : available_stages(layer))
     inventory.stages.emplace_back(name_of(stage), layer.shape_of(stage));
@@ -115,35 +116,38 @@ void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
   }
 }
 
-/// Lists the named parts of a layer whose kind cannot be computed, and of experts beside attention.
-void list_of_kind(const OpenedModel& model, const std::string& id, bool ranges,
-                  Inventory& inventory) {
+/// Lists the tensors and settings that are recognised but not computed: everything in a layer
+/// of another kind than attention, or the experts of a layer whose attention is computed.
+void list_uncomputed_parts(const OpenedModel& model, const std::string& id, bool ranges,
+                           Inventory& inventory) {
   const std::vector<naming::Found>& found = model.sources().found();
-  const auto named = [&](const naming::Found& layer) {
+  const auto is_recognised = [&](const naming::Found& layer) {
     return layer.id == id && (layer.family->tree || layer.group.description);
   };
-  if (std::ranges::none_of(found, named)) return;
-  Sources::OfKind of_kind;
+  if (std::ranges::none_of(found, is_recognised)) return;
+  Sources::OfKind parts;
   try {
-    of_kind = model.sources().of_kind(id);
+    parts = model.sources().of_kind(id);
   } catch (const Error&) {
-    return; // inventory.reason explains the error
+    return; // inventory.reason already explains the error
   }
-  if (of_kind.tensors.empty()) return;
-  std::ranges::stable_sort(of_kind.tensors, {}, [](const Sources::SourceTensor& part) {
-    const auto place = [&](const auto& table) {
+  if (parts.tensors.empty()) return;
+  std::ranges::stable_sort(parts.tensors, {}, [](const Sources::SourceTensor& part) {
+    const auto index_in = [&](const auto& table) {
       return std::ranges::find(table, part.name, &TensorInfo::name) - std::ranges::begin(table);
     };
-    return std::pair(place(tensor_names()), place(tensors_of_kinds()));
+    return std::pair(index_in(tensor_names()), index_in(tensors_of_kinds()));
   });
-  if (inventory.headline.empty())
-    inventory.id = id, inventory.naming = of_kind.naming,
-    inventory.headline = fmt::format("layer {} · {}", id, of_kind.naming);
-  for (const Sources::SourceTensor& part : of_kind.tensors)
+  if (inventory.headline.empty()) {
+    inventory.id = id;
+    inventory.naming = parts.naming;
+    inventory.headline = fmt::format("layer {} · {}", id, parts.naming);
+  }
+  for (const Sources::SourceTensor& part : parts.tensors)
     inventory.tensors.push_back({{part.name, part.tensor.dtype(), part.tensor.shape(),
                                   ranges ? std::optional(summary_of(part.tensor)) : std::nullopt},
                                  part.source});
-  for (const auto& [name, value, origin] : of_kind.settings)
+  for (const auto& [name, value, origin] : parts.settings)
     inventory.settings.push_back({name, value, origin});
 }
 
@@ -161,7 +165,7 @@ OpenedModel open_one_or_all(const RunRequest& request, std::string& reason) {
   try {
     return OpenedModel(all);
   } catch (const Error&) {
-    throw Error(reason); // the error of the request, not of opening all layers instead
+    throw Error(reason); // explains the request, unlike the error of the second attempt
   }
 }
 
@@ -176,7 +180,8 @@ Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t thr
   if (model.chosen().size() > 1) {
     if (inventory.reason.empty())
       inventory.reason = fmt::format(
-          "{} layers are chosen; info shows the settings of a single layer", model.chosen().size());
+          "{} layers are chosen; info shows the settings of one layer: choose it with --layer",
+          model.chosen().size());
     list_layers(model, ranges, threads, inventory);
     return inventory;
   }
@@ -187,14 +192,14 @@ Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t thr
     loaded = model.load(model.chosen()[0], tensors);
   } catch (const Error& error) {
     inventory.reason = console_text(error);
-    list_of_kind(model, model.chosen()[0], ranges, inventory);
+    list_uncomputed_parts(model, model.chosen()[0], ranges, inventory);
     if (ranges && inventory.tensors.empty())
       inventory.findings = lint_incomplete_layer(model, model.chosen()[0], threads);
     return inventory;
   }
   std::ranges::copy(loaded.notes, std::back_inserter(inventory.notes));
   if (loaded.origins.empty()) {
-    inventory.reason = "the files contain no tensor of a layer";
+    inventory.reason = "none of the tensors in these files belongs to a layer";
     return inventory;
   }
   inventory.id = loaded.id;
@@ -202,7 +207,7 @@ Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t thr
   inventory.headline = headline_text(model, loaded);
   list_tensors(std::move(tensors), loaded, ranges, threads, inventory);
   list_stages_and_settings(loaded.layer, inventory);
-  list_of_kind(model, loaded.id, ranges, inventory);
+  list_uncomputed_parts(model, loaded.id, ranges, inventory);
   return inventory;
 }
 

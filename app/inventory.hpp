@@ -40,13 +40,13 @@ struct Inventory {
   };
   std::vector<File> files;
   std::vector<LayerRow> layers;
-  // The chosen layer, if there is one and it could be made:
+  // The chosen layer, if there is one and it can be loaded:
   std::string id, naming, headline;
   std::vector<SourceTensor> tensors;
   std::vector<Setting> settings;
   std::vector<std::pair<std::string, Shape>> stages; ///< that can be computed
   std::string missing_X; ///< for a layer without X: what its input could be
-  std::string reason;    ///< why no layer could be made, or ""
+  std::string reason;    ///< why no layer is shown, or ""
   std::vector<Note> notes;
   std::vector<Suspicion> findings; ///< of lint; empty with --headers
 };

@@ -20,83 +20,86 @@ using render::Table;
 using render::TextStyle;
 using render::visible;
 
-/// The type of a file's blocks (Q4_K) where it stores numbers in blocks, else their dtype.
+/// The type of the blocks (Q4_K) if the file stores the tensor in blocks, otherwise its dtype.
 std::string_view type_of(const Inventory::Item& item) {
   return item.type.empty() ? name_of(item.dtype) : std::string_view(item.type);
 }
 
-/// A tensor, and its file or origin.
-struct Listed {
+/// A tensor of a file, or a tensor of the chosen layer and its source.
+struct TensorRow {
   const Inventory::Item* item = nullptr;
-  std::string_view file, from;
+  std::string_view file, source;
 };
 
-std::vector<Listed> listed(const Inventory::File& file) {
-  std::vector<Listed> rows;
+std::vector<TensorRow> tensor_rows(const Inventory::File& file) {
+  std::vector<TensorRow> rows;
   for (const Inventory::Item& item : file.tensors) rows.push_back({&item, file.name, ""});
   return rows;
 }
 
-std::vector<Listed> listed(const std::vector<Inventory::SourceTensor>& tensors) {
-  std::vector<Listed> rows;
+std::vector<TensorRow> tensor_rows(const std::vector<Inventory::SourceTensor>& tensors) {
+  std::vector<TensorRow> rows;
   for (const Inventory::SourceTensor& tensor : tensors)
     rows.push_back({&tensor.item, "", tensor.source});
   return rows;
 }
 
-/// One row for each tensor. Tables for readers omit empty columns.
-Table tensors_table(const std::vector<Listed>& rows, bool of_layer) {
+/// One row for each tensor, with its file or its source. Only tables that programs read have
+/// columns without content.
+Table tensors_table(const std::vector<TensorRow>& rows, bool with_source) {
   using In = Table::In;
-  const auto any_range = [&](const auto& has) {
-    return std::ranges::any_of(rows, [&](const Listed& row) {
-      return row.item->range.has_value() && has(*row.item->range);
+  const auto any_range = [&](const auto& matches) {
+    return std::ranges::any_of(rows, [&](const TensorRow& row) {
+      return row.item->range.has_value() && matches(*row.item->range);
     });
   };
-  const bool range = any_range([](const Summary&) { return true; });
-  const auto extreme = [&](const char* title, double Summary::*of) {
-    return render::ColumnOf<Listed>{
-        {.title = title, .right = true, .in = range ? In::all : In::none}, [of](const Listed& row) {
+  const bool has_ranges = any_range([](const Summary&) { return true; });
+  const auto extreme_column = [&](const char* title, double Summary::*extreme) {
+    return render::ColumnOf<TensorRow>{
+        {.title = title, .right = true, .in = has_ranges ? In::all : In::none},
+        [extreme](const TensorRow& row) {
           const Summary summary = row.item->range.value_or(Summary{});
           if (summary.finite == 0) return Cell::number({});
-          const Cell cell = Cell::number(summary.*of);
-          return is_floating(row.item->dtype) ? cell
-                                              : cell.shown_as(fmt::format("{:.0f}", summary.*of));
+          const Cell cell = Cell::number(summary.*extreme);
+          return is_floating(row.item->dtype)
+                     ? cell
+                     : cell.shown_as(fmt::format("{:.0f}", summary.*extreme));
         }};
   };
-  const auto count = [&](const char* title, const char* field, std::size_t Summary::*of) {
-    const bool shown = any_range([&](const Summary& summary) { return summary.*of > 0; });
-    return render::ColumnOf<Listed>{{.title = title,
-                                     .right = true,
-                                     .in = shown   ? In::all
-                                           : range ? In::fields
-                                                   : In::none,
-                                     .field = field},
-                                    [of](const Listed& row) {
-                                      if (!row.item->range) return Cell();
-                                      const std::size_t number = (*row.item->range).*of;
-                                      const Cell cell = Cell::count(number);
-                                      return number > 0 ? cell : cell.shown_as("");
-                                    }};
+  const auto count_column = [&](const char* title, const char* field, std::size_t Summary::*count) {
+    const bool shown = any_range([&](const Summary& summary) { return summary.*count > 0; });
+    return render::ColumnOf<TensorRow>{{.title = title,
+                                        .right = true,
+                                        .in = shown        ? In::all
+                                              : has_ranges ? In::fields
+                                                           : In::none,
+                                        .field = field},
+                                       [count](const TensorRow& row) {
+                                         if (!row.item->range) return Cell();
+                                         const std::size_t number = (*row.item->range).*count;
+                                         const Cell cell = Cell::count(number);
+                                         return number > 0 ? cell : cell.shown_as("");
+                                       }};
   };
   return table_of(
       rows,
-      render::ColumnsOf<Listed>{
-          {{.title = "file", .in = of_layer ? In::none : In::fields},
-           [](const Listed& row) { return Cell::words(row.file); }},
+      render::ColumnsOf<TensorRow>{
+          {{.title = "file", .in = with_source ? In::none : In::fields},
+           [](const TensorRow& row) { return Cell::words(row.file); }},
           {{.title = "tensor", .shrinks = true, .wraps = true, .names = true, .field = "name"},
-           [](const Listed& row) { return Cell::words(row.item->name); }},
-          {{.title = "dtype"}, [](const Listed& row) { return Cell(type_of(*row.item)); }},
-          {{.title = "shape"}, [](const Listed& row) { return Cell::shape(row.item->shape); }},
-          extreme("min", &Summary::min),
-          extreme("max", &Summary::max),
-          count("NaN", "nan", &Summary::nan),
-          count("±inf", "infinite", &Summary::infinite),
+           [](const TensorRow& row) { return Cell::words(row.item->name); }},
+          {{.title = "dtype"}, [](const TensorRow& row) { return Cell(type_of(*row.item)); }},
+          {{.title = "shape"}, [](const TensorRow& row) { return Cell::shape(row.item->shape); }},
+          extreme_column("min", &Summary::min),
+          extreme_column("max", &Summary::max),
+          count_column("NaN", "nan", &Summary::nan),
+          count_column("±inf", "infinite", &Summary::infinite),
           {{.title = "from",
             .shrinks = true,
             .dim = true,
             .wraps = true,
-            .in = of_layer ? In::all : In::none},
-           [](const Listed& row) { return Cell::words(row.from); }}});
+            .in = with_source ? In::all : In::none},
+           [](const TensorRow& row) { return Cell::words(row.source); }}});
 }
 
 std::string file_text(const Inventory::File& file, const TextStyle& text_style) {
@@ -107,7 +110,7 @@ std::string file_text(const Inventory::File& file, const TextStyle& text_style) 
       text_style.bold(title) +
       text_style.dim(render::fitted_facts(facts, render::display_width(title), text_style.width)) +
       "\n";
-  if (!file.tensors.empty()) out += "\n" + tensors_table(listed(file), false).text(text_style);
+  if (!file.tensors.empty()) out += "\n" + tensors_table(tensor_rows(file), false).text(text_style);
   std::string rest;
   for (const auto& [name, value] : file.scalars)
     rest += fmt::format("{}{} = {}", rest.empty() ? "" : " · ", visible(name), visible(value));
@@ -125,22 +128,22 @@ std::string file_text(const Inventory::File& file, const TextStyle& text_style) 
 
 /// One row for each layer, with its sizes if known.
 Table layers_table(const std::vector<Inventory::LayerRow>& layers) {
-  const bool sizes = std::any_of(layers.begin(), layers.end(), [](const Inventory::LayerRow& line) {
-    return line.dims.has_value();
-  });
+  const bool has_sizes =
+      std::any_of(layers.begin(), layers.end(),
+                  [](const Inventory::LayerRow& row) { return row.dims.has_value(); });
   std::vector<Table::Column> columns{{.title = "layer", .names = true},
                                      {.title = "names", .shrinks = true, .wraps = true}};
-  if (sizes)
+  if (has_sizes)
     columns.insert(columns.end(),
                    {{"heads"}, {"key/value heads", true}, {"d_model", true}, {"dtype"}});
   columns.push_back({.title = "where", .shrinks = true, .dim = true, .wraps = true});
   Table grid(std::move(columns));
   for (const auto& [listing, dims, dtype] : layers) {
     std::vector<render::Cell> row{visible(listing.id.empty() ? "–" : listing.id), listing.naming};
-    if (sizes && dims)
+    if (has_sizes && dims)
       row.insert(row.end(), {fmt::format("{} × {}", dims->H, dims->d_k), std::to_string(dims->H_kv),
                              std::to_string(dims->d_out), std::string(name_of(dtype))});
-    else if (sizes)
+    else if (has_sizes)
       row.insert(row.end(), 4, "–");
     row.push_back(visible(listing.prefix));
     grid.add(std::move(row));
@@ -148,8 +151,9 @@ Table layers_table(const std::vector<Inventory::LayerRow>& layers) {
   return grid;
 }
 
-/// The settings that are set, and their origins; `defaults` gets the others.
-Table set_values_table(const Inventory& inventory, std::vector<std::string>& defaults) {
+/// A table of the settings that have an origin. The others, which have their default value, are
+/// appended to `defaults`.
+Table table_of_set_values(const Inventory& inventory, std::vector<std::string>& defaults) {
   Table grid({{"setting"},
               {.title = "value", .shrinks = true, .wraps = true},
               {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
@@ -166,10 +170,10 @@ std::string layer_text(const Inventory& inventory, const TextStyle& text_style) 
   std::string out =
       text_style.bold(render::fitted_facts(inventory.headline, 0, text_style.width)) + "\n";
   if (!inventory.tensors.empty())
-    out += "\n" + tensors_table(listed(inventory.tensors), true).text(text_style);
+    out += "\n" + tensors_table(tensor_rows(inventory.tensors), true).text(text_style);
 
   std::vector<std::string> defaults;
-  const Table grid = set_values_table(inventory, defaults);
+  const Table grid = table_of_set_values(inventory, defaults);
   if (!grid.empty()) out += "\n" + grid.text(text_style);
   if (!defaults.empty()) {
     out += "\n";
@@ -179,15 +183,15 @@ std::string layer_text(const Inventory& inventory, const TextStyle& text_style) 
 
   std::vector<std::string> names;
   for (const auto& [name, shape] : inventory.stages) names.push_back(name);
-  const std::string none =
+  const std::string no_stages =
       !inventory.reason.empty()
           ? visible(inventory.reason)
-          : fmt::format("stages: none can be computed{}; or give a stage to start from",
-                        inventory.missing_X.empty() ? std::string("; give X")
-                                                    : inventory.missing_X);
+          : fmt::format("stages: none can be computed{} a stage to start from",
+                        inventory.missing_X.empty() ? "; give X, or"
+                                                    : inventory.missing_X + "; or give");
   out += "\n";
   for (const std::string& line : names.empty()
-                                     ? render::wrapped(none, text_style.width)
+                                     ? render::wrapped(no_stages, text_style.width)
                                      : render::wrapped_list("stages", names, text_style.width))
     out += line + "\n";
   return out;
@@ -197,9 +201,9 @@ void put_members(JsonText& json, const Inventory::Item& item) {
   json.member("name", item.name).member("dtype", type_of(item));
   json.key("shape").list(item.shape);
   if (!item.range) return;
-  const bool any = item.range->finite > 0;
+  const bool has_finite = item.range->finite > 0;
   for (const auto& [name, number] : {std::pair("min", item.range->min), {"max", item.range->max}})
-    json.key(name), any ? json.value(number) : json.null();
+    json.key(name), has_finite ? json.value(number) : json.null();
   json.member("nan", item.range->nan).member("infinite", item.range->infinite);
 }
 
@@ -218,17 +222,17 @@ void put_object(JsonText& json, const Inventory::File& file) {
   });
 }
 
-void put_object(JsonText& json, const Inventory::LayerRow& line) {
+void put_object(JsonText& json, const Inventory::LayerRow& row) {
   json.object([&] {
-    json.key("id").layer(line.listing.id);
-    json.member("naming", line.listing.naming).member("prefix", line.listing.prefix);
-    if (line.dims)
-      json.member("heads", line.dims->H)
-          .member("kv_heads", line.dims->H_kv)
-          .member("d_k", line.dims->d_k)
-          .member("d_v", line.dims->d_v)
-          .member("d_model", line.dims->d_out)
-          .member("dtype", name_of(line.dtype));
+    json.key("id").layer(row.listing.id);
+    json.member("naming", row.listing.naming).member("prefix", row.listing.prefix);
+    if (row.dims)
+      json.member("heads", row.dims->H)
+          .member("kv_heads", row.dims->H_kv)
+          .member("d_k", row.dims->d_k)
+          .member("d_v", row.dims->d_v)
+          .member("d_model", row.dims->d_out)
+          .member("dtype", name_of(row.dtype));
   });
 }
 
@@ -244,12 +248,14 @@ std::string as_table(const Inventory& inventory, const TextStyle& text_style) {
   std::string out;
   const auto section = [&](const std::string& text) { out += (out.empty() ? "" : "\n") + text; };
   for (const Inventory::File& file : inventory.files) section(file_text(file, text_style));
-  const bool lone = inventory.layers.size() == 1 && inventory.layers[0].listing.id.empty();
-  if (!inventory.layers.empty() && !lone) section(layers_table(inventory.layers).text(text_style));
+  const bool has_only_unnamed_layer =
+      inventory.layers.size() == 1 && inventory.layers[0].listing.id.empty();
+  if (!inventory.layers.empty() && !has_only_unnamed_layer)
+    section(layers_table(inventory.layers).text(text_style));
   if (!inventory.headline.empty())
     section(layer_text(inventory, text_style));
-  else if (inventory.layers.empty() || lone)
-    section(in_lines("no layer could be made: " + visible(inventory.reason), text_style.width) +
+  else if (inventory.layers.empty() || has_only_unnamed_layer)
+    section(in_lines("no layer can be loaded: " + visible(inventory.reason), text_style.width) +
             "\n");
   else
     section(in_lines(visible(inventory.reason), text_style.width) + "\n");
@@ -273,7 +279,7 @@ std::string as_table(const Inventory& inventory, const TextStyle& text_style) {
 
 std::string as_json(const Inventory& inventory) {
   JsonText json;
-  // One element on each line.
+  // One element per line.
   const auto list = [&](std::string_view name, const auto& elements, const auto& add) {
     json.key(name).list(elements, add, {"\n    ", "\n    ", "\n  "});
   };
@@ -322,14 +328,14 @@ std::string as_markdown(const Inventory& inventory) {
   for (const Inventory::File& file : inventory.files)
     section(fmt::format("{} · {} · {}", file.name, file.format,
                         counted(file.tensors.size(), "tensors")),
-            tensors_table(listed(file), false));
+            tensors_table(tensor_rows(file), false));
   if (!inventory.layers.empty()) section("layers", layers_table(inventory.layers));
   if (inventory.headline.empty()) {
     section(inventory.reason, Table({}));
   } else {
-    section(inventory.headline, tensors_table(listed(inventory.tensors), true));
+    section(inventory.headline, tensors_table(tensor_rows(inventory.tensors), true));
     std::vector<std::string> defaults;
-    section("settings", set_values_table(inventory, defaults));
+    section("settings", table_of_set_values(inventory, defaults));
     if (!defaults.empty())
       out += "\n" + markdown_text(fmt::format("by default: {}", fmt::join(defaults, ", "))) + "\n";
   }
@@ -350,10 +356,10 @@ std::string inventory_text(const Inventory& inventory, std::string_view form,
   if (form == "table") return as_table(inventory, text_style);
   if (form == "markdown") return as_markdown(inventory);
   if (!inventory.headline.empty())
-    return tensors_table(listed(inventory.tensors), true).as(form, text_style);
-  std::vector<Listed> rows;
+    return tensors_table(tensor_rows(inventory.tensors), true).as(form, text_style);
+  std::vector<TensorRow> rows;
   for (const Inventory::File& file : inventory.files)
-    std::ranges::move(listed(file), std::back_inserter(rows));
+    std::ranges::move(tensor_rows(file), std::back_inserter(rows));
   return tensors_table(rows, false).as(form, text_style);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The library with arrays of xtensor as inputs and results (xtensor 0.24 or later). <mha/mha.hpp>
-// is the library without them, and compiles ten times as fast.
+// The library with xtensor arrays as inputs and results (xtensor 0.24 or later). <mha/mha.hpp> is
+// the library without xtensor, and compiles ten times as fast.
 
 #include <mha/mha.hpp>
 
@@ -14,8 +14,8 @@
 
 namespace mha {
 
-/// A read-only expression over shared memory, for use in xt::sum, xt::view and so on. With N axes
-/// in the type, loops know their number at compile time.
+/// A read-only expression over shared memory, for use in xt::sum, xt::view and so on. The type has
+/// the number of axes, N, so that loops over axes are compiled for it.
 template <class T, std::size_t N> struct ValuesOf {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "stages are computed in float or double");
@@ -26,7 +26,7 @@ template <class T, std::size_t N> struct ValuesOf {
   using type = xt::xtensor_adaptor<Buffer, N, xt::layout_type::row_major>;
   ///@}
 };
-/// The same with as many axes as the tensor has.
+/// The same for a number of axes that is known only at run time.
 template <class T> struct ValuesOf<T, any_rank> {
   ///@{
   /// Shared memory, and the expression over it.
@@ -35,13 +35,13 @@ template <class T> struct ValuesOf<T, any_rank> {
   ///@}
 };
 
-/// A tensor as an expression that has its shape and shares its memory. Throws Error, with `name` in
-/// the message, if its type is not T or it does not have N axes.
+/// An expression that has a tensor's shape and shares its memory. Throws Error, with `name` in the
+/// message, if the tensor's type is not T or it does not have N axes.
 template <class T, std::size_t N = any_rank>
 Values<T, N> values(const Tensor& tensor, std::string_view name = "the tensor") {
   if (tensor.empty()) fail("{} is empty: it has neither numbers nor a shape", name);
   if (tensor.dtype() != dtype_for<T>())
-    fail("{} is {}, not {}: get<<{}>(\"{}\") gives it", name, name_of(tensor.dtype()),
+    fail("{} is {}, not {}: use get<<{}>(\"{}\")", name, name_of(tensor.dtype()),
          name_of(dtype_for<T>()), tensor.dtype() == DType::f64 ? "double" : "float", name);
   typename ValuesOf<T, N>::Buffer buffer(reinterpret_cast<const T*>(tensor.raw()), tensor.count(),
                                          tensor.share());
@@ -64,15 +64,15 @@ inline constexpr bool owns_numbers<xt::xarray_container<EC, L, SC, Tag>> = true;
 template <class EC, std::size_t N, xt::layout_type L, class Tag>
 inline constexpr bool owns_numbers<xt::xtensor_container<EC, N, L, Tag>> = true;
 
-/// An array as a tensor. An xt::xarray or xt::xtensor in row-major order that is moved
-/// (mha::tensor(std::move(x))) is not copied; other arrays are copied, and expressions are
-/// computed.
+/// Makes a tensor of an array. A row-major xt::xarray or xt::xtensor that is moved in,
+/// mha::tensor(std::move(x)), is not copied. Other arrays are copied, and expressions are
+/// evaluated.
 template <class E>
 requires xt::is_xexpression<std::decay_t<E>>::value Tensor tensor(E&& array) {
   using Array = std::decay_t<E>;
   using T = std::remove_cv_t<typename Array::value_type>;
-  constexpr bool given_away = !std::is_lvalue_reference_v<E> && !std::is_const_v<E>;
-  if constexpr (given_away && owns_numbers<Array> &&
+  constexpr bool is_moved_in = !std::is_lvalue_reference_v<E> && !std::is_const_v<E>;
+  if constexpr (is_moved_in && owns_numbers<Array> &&
                 Array::static_layout == xt::layout_type::row_major) {
     const auto owner = std::make_shared<Array>(std::forward<E>(array));
     return {dtype_for<T>(),
@@ -83,9 +83,9 @@ requires xt::is_xexpression<std::decay_t<E>>::value Tensor tensor(E&& array) {
   }
 }
 
-/// A tensor over an array's memory. The array must exist unchanged as long as the tensor and
-/// everything made from it. For a view of some rows or columns, see mha::borrowed with strides. To
-/// move an array, use mha::tensor(std::move(x)).
+/// A tensor that uses an array's memory without owning it. The array must stay alive and unchanged
+/// as long as the tensor and everything made from it. For a view of some rows or columns, see
+/// mha::borrowed with strides. To give the array to the tensor, use mha::tensor(std::move(x)).
 template <class E>
 requires xt::has_data_interface<E>::value Tensor borrowed(const E& array) {
   using T = std::remove_cv_t<typename E::value_type>;
@@ -108,16 +108,14 @@ template <class T, std::size_t N> Values<T, N> Run::get(std::string_view name) c
   return values<T, N>(tensor(name), name);
 }
 
-/// The common part of both forms of each(): a stage as Stage or by name.
+/// Implements both overloads of each(), for a stage given as Stage or by name.
 template <class T, class Named, class Use>
 void each_matrix(const Layer& layer, Named stage, Use& use, std::size_t threads) {
   if (layer.dtype != dtype_for<T>())
-    fail("the layer is computed in {}: mha::each<<{}> streams it", name_of(layer.dtype),
+    fail("the layer is computed in {}: use mha::each<<{}>", name_of(layer.dtype),
          layer.dtype == DType::f64 ? "double" : "float");
-  const auto as_matrix = [&](const Place& its_place, const Tensor& its_rows) {
-    std::invoke(
-        use, its_place,
-        values<T, 2>(its_rows.reshaped({its_place.count, its_rows.count() / its_place.count})));
+  const auto as_matrix = [&](const Place& place, const Tensor& rows) {
+    std::invoke(use, place, values<T, 2>(rows.reshaped({place.count, rows.count() / place.count})));
   };
   stream(layer, stage, as_matrix, threads);
 }

@@ -28,11 +28,11 @@ struct DiffCommand : DiffRunOptions {
 double tolerance_of(std::string_view option, const std::string& text) {
   const auto value = parse_number<double>(text);
   if (!value || !(*value >= 0) || !std::isfinite(*value))
-    fail("{} is '{}': a number from 0 up expected, or STAGE:NUMBER", option, text);
+    fail("{} is '{}': a number of at least 0 expected, or STAGE:NUMBER", option, text);
   return *value;
 }
 
-/// "1e-3" for every stage, "weights:1e-3" for one; commas separate.
+/// Reads tolerances separated by commas: "1e-3" for every stage, "weights:1e-3" for one.
 void add_tolerance(std::string_view option, const std::string& text, std::optional<double>& all,
                    std::map<Stage, double>& by_stage) {
   for (std::string_view typed : split_at(text, ',')) {
@@ -50,7 +50,7 @@ void add_tolerance(std::string_view option, const std::string& text, std::option
   }
 }
 
-/// Throws UsageError unless two files and no options of a layer are given.
+/// Throws UsageError unless two files are given, and no option that chooses or changes a layer.
 void require_two_files(const RunRequest& request, const std::vector<std::string>& against) {
   if (!against.empty())
     throw UsageError("--weights compares two sources, A and B; leave out --against");
@@ -89,12 +89,12 @@ int DiffCommand::run() {
     throw UsageError("--exact measures the distance of float32 from float64, which --dtype f64 "
                      "makes 0; leave one of them out");
   OpenedModel model = open_compared(request, against, common);
-  DiffRun layers(*this, model);
+  DiffRun diff_run(*this, model);
   const WorkCount work;
   for (const std::string& id : std::vector(model.chosen()))
-    layers.layer(id); // the model may be reopened
-  const Verdict verdict = layers.finish();
-  if (layers.is_whole() && common.timings)
+    diff_run.compare_layer(id); // the model may be reopened
+  const Verdict verdict = diff_run.finish();
+  if (diff_run.is_whole() && common.timings)
     common.more_timings = passes_of(work, model, common.threads);
   return exit_code_of(verdict);
 }
@@ -111,9 +111,10 @@ void add_tolerances(Cli& cli, const std::shared_ptr<DiffCommand>& diff) {
     };
     cli.add(std::move(option));
   };
-  tolerance("--atol", "absolute tolerance, for every stage or for one; default: by the types",
+  tolerance("--atol",
+            "absolute tolerance, for every stage or for one; default: depends on the types",
             &Tolerances::absolute, &Tolerances::stage_absolute);
-  tolerance("--rtol", "relative tolerance, times |reference|", &Tolerances::relative,
+  tolerance("--rtol", "relative tolerance, a factor of |reference|", &Tolerances::relative,
             &Tolerances::stage_relative);
 }
 
@@ -127,13 +128,13 @@ Run declare_diff(Cli& cli) {
       "computed from the reference's own preceding stages: if it then agrees, it is correct and "
       "only inherits an earlier difference. An element agrees if |ours − reference| ≤ atol + rtol "
       "· |reference|, by default with the tolerances of torch.testing.assert_close for the coarser "
-      "of the two types and the reference's own precision; beyond them, a stage may differ by the "
+      "of the two types and the reference's own precision; in addition, a stage may differ by the "
       "rounding errors that accumulate along the computation. −inf equals itself and a finite mask "
       "constant, NaN equals NaN. Sources with stages and no weights are used directly, so two "
-      "dumps can be compared; a reference that is itself a layer is computed. Exit code 0 "
-      "guarantees that every tensor of the reference with a stage's name was compared, at least "
-      "one beyond the inputs, and that all agree; 1: a number or a shape differs; 2: something was "
-      "not compared (--stage limits what must be), or an error occurred.");
+      "dumps can be compared; a reference that is itself a layer is computed. Exit code 0: every "
+      "tensor of the reference that has a stage's name was compared, at least one of them is not "
+      "an input, and all agree. Exit code 1: a number or a shape differs. Exit code 2: something "
+      "was not compared (with --stage, only the named stages must be), or an error occurred.");
   cli.group("The reference");
   add_against(cli, diff->against);
   cli.list("--stage,-s", "NAME[,NAME]", diff->stages,
@@ -147,12 +148,12 @@ Run declare_diff(Cli& cli) {
            "compare two checkpoints tensor by tensor, regardless of formats and names");
   add_output(cli, diff->output, result_formats(), "write to a file");
   add_layer(cli, diff->request);
-  cli.unused({"--stage", "--atol", "--rtol", "--exact", "--tokens", "--key-tokens", "--same-x"},
-             [diff] {
-               return diff->weights ? std::string("has no effect on --weights, which compares all "
-                                                  "tensors of two files; leave it out")
-                                    : "";
-             });
+  cli.unused(
+      {"--stage", "--atol", "--rtol", "--exact", "--tokens", "--key-tokens", "--same-x"}, [diff] {
+        return diff->weights ? std::string("has no effect with --weights, which compares all "
+                                           "tensors of two files; leave it out")
+                             : "";
+      });
   add_common(cli, diff->common);
   cli.example("diff data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --against "
               "data/induction/expected/layer1.npz",
@@ -168,7 +169,7 @@ Run declare_diff(Cli& cli) {
               "compare every layer");
   cli.example("diff data/shakespeare --layer 0 X=data/shakespeare/hidden.npz:layers.0 --against "
               "data/port/stages.safetensors --exact --quiet",
-              "is it rounding? show both distances from float64");
+              "check whether a difference is rounding: show both distances from float64");
   cli.example("diff data/bard-gpt2 data/bard-gpt2 --weights",
               "compare two checkpoints: the tensors that differ, and how");
   cli.example(

@@ -1,11 +1,11 @@
-// show: prints an overview of all stages, or the numbers of some.
+// show: prints an overview of all stages, or all numbers of the chosen stages.
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
-#include <mha/naming/formula.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/naming/formula.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
@@ -22,9 +22,9 @@ namespace mha::app {
 
 namespace {
 
-/// The contents of one file: all layers one after the other, unless the path has placeholders.
-struct OverviewPart {
-  std::string text; ///< for a table
+/// The overview in one output file, with all layers unless the path has placeholders.
+struct OverviewFile {
+  std::string text; ///< of the form "table"; the other forms are written from `rows`
   std::vector<render::OverviewRow> rows;
 };
 
@@ -40,22 +40,24 @@ struct Show {
   int run();
 
 private:
-  render::Options render_options(OpenedModel& model, const std::string& format) const;
-  void overview(OpenedModel& model, const std::string& format);
+  render::Options render_options(OpenedModel& model, const std::string& form) const;
+  void print_overview(OpenedModel& model, const std::string& form);
   void note_labels() const;
-  void write_overview(const std::string& path, const OverviewPart& part, const std::string& format,
-                      const render::Options& options) const;
-  std::deque<Summaries> summed_up(const Layer& layer, const ComputeLayer& by,
-                                  const std::vector<Stage>& wanted,
-                                  const std::vector<PlannedFile>& files, const Selection& all);
-  void numbers(OpenedModel& model, const std::string& format);
-  void npy(OpenedModel& model);
+  void write_overview(const std::string& path, const OverviewFile& contents,
+                      const std::string& form, const render::Options& options) const;
+  std::deque<Summaries> summaries_of_files(const Layer& layer, const ComputeLayer& compute,
+                                           const std::vector<Stage>& wanted,
+                                           const std::vector<PlannedFile>& files,
+                                           const Selection& layer_selection);
+  void print_numbers(OpenedModel& model, const std::string& form);
+  void write_npy(OpenedModel& model);
   using UseTrace = std::function<void(const PlannedFile& file, const Trace& trace)>;
-  void compute_files(const Layer& layer, const ComputeLayer& by, const std::vector<Stage>& wanted,
-                     const std::vector<PlannedFile>& files, const Selection& all,
-                     const UseTrace& use);
-  void compute_traces(const Layer& layer, const ComputeLayer& by, const std::vector<Stage>& wanted,
-                      const Selection& part, std::deque<Trace>& kept);
+  void compute_files(const Layer& layer, const ComputeLayer& compute,
+                     const std::vector<Stage>& wanted, const std::vector<PlannedFile>& files,
+                     const Selection& layer_selection, const UseTrace& use);
+  void compute_traces(const Layer& layer, const ComputeLayer& compute,
+                      const std::vector<Stage>& wanted, const Selection& part,
+                      std::deque<Trace>& traces);
 };
 
 render::Options Show::render_options(OpenedModel& model, const std::string& form) const {
@@ -74,180 +76,187 @@ int Show::run() {
   request.stages = stages, request.shows_ends = true;
   OpenedModel model = open_model(request, common);
   if (form == "npy")
-    npy(model);
-  else if (stages.empty())
-    overview(model, form), note_labels();
+    write_npy(model);
+  else if (!stages.empty())
+    print_numbers(model, form);
   else
-    numbers(model, form);
+    print_overview(model, form), note_labels();
   return 0;
 }
 
-/// Notes that the overview has no labels of tokens.
+/// Prints a note if token labels are given, because the overview does not show them.
 void Show::note_labels() const {
   if (common.quiet || (request.tokens.empty() && request.key_tokens.empty())) return;
-  print_note(fmt::format("{}: the overview has no labels; -s STAGE shows them",
+  print_note(fmt::format("{}: the overview shows no token labels; use -s STAGE to see them",
                          request.tokens.empty() ? "--key-tokens" : "--tokens"),
              common.color);
 }
 
-void Show::write_overview(const std::string& path, const OverviewPart& part,
+void Show::write_overview(const std::string& path, const OverviewFile& contents,
                           const std::string& form, const render::Options& options) const {
   TextFile file(path);
   const render::Sink sink = file.sink();
-  if (form == "table" && !output.to_standard_output()) sink(part.text);
-  if (form != "table") sink(overview_text(part.rows, options, form));
+  if (form == "table" && !output.to_standard_output()) sink(contents.text);
+  if (form != "table") sink(overview_text(contents.rows, options, form));
   file.finish();
 }
 
-/// Summarises the stages for each file, in one computation for all files.
-std::deque<Summaries> Show::summed_up(const Layer& layer, const ComputeLayer& by,
-                                      const std::vector<Stage>& wanted,
-                                      const std::vector<PlannedFile>& files, const Selection& all) {
+/// Summarises the stages for every file in a single computation.
+std::deque<Summaries> Show::summaries_of_files(const Layer& layer, const ComputeLayer& compute,
+                                               const std::vector<Stage>& wanted,
+                                               const std::vector<PlannedFile>& files,
+                                               const Selection& layer_selection) {
   const StageSet set(wanted);
   std::deque<Summaries> summaries;
   if (files.empty()) return summaries;
   OverflowWatch overflow(layer);
   SeveralMergeable observers;
   for (const PlannedFile& file : files) {
-    require_axes(layer, wanted, file.selection); // not for the observers beside them
+    require_axes(layer, wanted, file.selection); // not of stages that only observers want
     observers.add(summaries.emplace_back(layer, set, file.selection));
   }
   if (contains(set, Stage::weights)) observers.add(overflow);
   {
     const Stopwatch watch(common.compute_s);
-    compute_together(world(), layer, make_plan(layer, observers.wants(), all), observers,
-                     common.threads, by);
+    compute_together(world(), layer, make_plan(layer, observers.wants(), layer_selection),
+                     observers, common.threads, compute);
   }
   if (!world().is_first()) return summaries;
   Message problem = overflow.report(layer); // empty if nothing was observed
-  for (const Summaries& one : summaries)
+  for (const Summaries& file_summaries : summaries)
     if (problem.empty())
-      problem = not_finite_results(layer, wanted, [&](Stage stage) { return one.of(stage); });
+      problem =
+          not_finite_results(layer, wanted, [&](Stage stage) { return file_summaries.of(stage); });
   report_overflow(problem, common);
   return summaries;
 }
 
-void Show::overview(OpenedModel& model, const std::string& form) {
+void Show::print_overview(OpenedModel& model, const std::string& form) {
   if (matrix) throw UsageError("--matrix needs --stage: an overview is not a matrix");
   const render::Options options = render_options(model, form);
-  std::map<std::string, OverviewPart> files;
+  std::map<std::string, OverviewFile> files;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
     const StageSet available = require_some_stages(layer);
-    const Selection own = selection_of(loaded, selection, model.chosen().size());
-    if (id == model.chosen().front()) note_texts_without(layer, own, common);
+    const Selection layer_selection = selection_of(loaded, selection, model.chosen().size());
+    if (id == model.chosen().front()) note_texts_without(layer, layer_selection, common);
     std::vector<Stage> wanted(available.begin(), available.end());
-    const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, false);
-    const std::deque<Summaries> summaries = summed_up(layer, model.compute(), wanted, planned, own);
+    const std::vector<PlannedFile> planned =
+        planned_files(output.path, loaded, layer_selection, wanted, false);
+    const std::deque<Summaries> summaries =
+        summaries_of_files(layer, model.compute(), wanted, planned, layer_selection);
     for (std::size_t i = 0; world().is_first() && i < planned.size(); ++i) {
-      OverviewPart& part = files[planned[i].path];
-      if (form == "table") part.rows.clear();
+      OverviewFile& contents = files[planned[i].path];
+      if (form == "table") contents.rows.clear();
       for (Stage stage : wanted)
-        part.rows.push_back({id, stage, summaries[i].shape(stage), layer.dtype,
-                             summaries[i].of(stage), formula_of(layer, stage)});
+        contents.rows.push_back({id, stage, summaries[i].shape(stage), layer.dtype,
+                                 summaries[i].of(stage), formula_of(layer, stage)});
       if (form != "table") continue;
       std::string text = headline(model, loaded, options.text_style) + "\n" +
-                         overview_text(part.rows, options, form);
-      if (!part.text.empty()) text.insert(0, "\n");
-      // Print each layer right after its computation.
+                         overview_text(contents.rows, options, form);
+      if (!contents.text.empty()) text.insert(0, "\n");
+      // Print each layer immediately after computing it.
       if (output.to_standard_output()) TextFile(output.path).sink()(text);
-      part.text += text;
+      contents.text += text;
     }
   }
   const Stopwatch watch(common.write_s);
-  for (const auto& [path, part] : files) write_overview(path, part, form, options);
+  for (const auto& [path, contents] : files) write_overview(path, contents, form, options);
 }
 
 /// Computes the stages of a layer for each file. Files that fit in memory together are computed
 /// together, because q, k and v would otherwise be computed again for each.
-void Show::compute_files(const Layer& layer, const ComputeLayer& by,
+void Show::compute_files(const Layer& layer, const ComputeLayer& compute,
                          const std::vector<Stage>& wanted, const std::vector<PlannedFile>& files,
-                         const Selection& all, const UseTrace& use) {
-  constexpr std::size_t most_together = std::size_t{1} << 30; // bytes
+                         const Selection& layer_selection, const UseTrace& use) {
+  constexpr std::size_t max_bytes_together = std::size_t{1} << 30;
   std::size_t bytes = 0;
   for (const Stage stage : wanted)
     bytes += count_of(layer.shape_of(stage)) * size_of(layer.dtype_of(stage));
-  const std::size_t together = bytes <= most_together ? files.size() : 1;
-  for (std::size_t first = 0; first < files.size(); first += together) {
-    std::deque<Trace> kept;
-    for (std::size_t i = first; i < first + together; ++i) {
-      require_axes(layer, wanted, files[i].selection); // not for the observers beside them
-      kept.emplace_back(layer, wanted, files[i].selection);
+  const std::size_t batch_size = bytes <= max_bytes_together ? files.size() : 1;
+  for (std::size_t first = 0; first < files.size(); first += batch_size) {
+    std::deque<Trace> traces;
+    for (std::size_t i = first; i < first + batch_size; ++i) {
+      require_axes(layer, wanted, files[i].selection); // not of stages that only observers want
+      traces.emplace_back(layer, wanted, files[i].selection);
     }
-    compute_traces(layer, by, wanted, together == 1 ? files[first].selection : all, kept);
-    for (std::size_t i = 0; world().is_first() && i < together; ++i) use(files[first + i], kept[i]);
+    compute_traces(layer, compute, wanted,
+                   batch_size == 1 ? files[first].selection : layer_selection, traces);
+    for (std::size_t i = 0; world().is_first() && i < batch_size; ++i)
+      use(files[first + i], traces[i]);
   }
 }
 
-/// Computes traces. The first rank gets the results of the others.
-void Show::compute_traces(const Layer& layer, const ComputeLayer& by,
+/// Computes the stages of all traces together. The first rank gets the results of the others.
+void Show::compute_traces(const Layer& layer, const ComputeLayer& compute,
                           const std::vector<Stage>& wanted, const Selection& part,
-                          std::deque<Trace>& kept) {
+                          std::deque<Trace>& traces) {
   const Stopwatch watch(common.compute_s);
   OverflowWatch overflow(layer);
   SeveralMergeable observers;
-  for (Trace& one : kept) observers.add(one);
+  for (Trace& trace : traces) observers.add(trace);
   if (std::any_of(wanted.begin(), wanted.end(),
                   [](Stage stage) { return follows(stage, Stage::exp); }))
     observers.add(overflow);
   compute_together(world(), layer, make_plan(layer, observers.wants(), part), observers,
-                   common.threads, by);
+                   common.threads, compute);
   if (!world().is_first()) return;
   Message problem = overflow.report(layer);
-  for (const Trace& one : kept)
+  for (const Trace& trace : traces)
     if (problem.empty())
       problem = not_finite_results(layer, wanted,
-                                   [&](Stage stage) { return summary_of(one.value(stage)); });
+                                   [&](Stage stage) { return summary_of(trace.value(stage)); });
   report_overflow(problem, common);
 }
 
-/// Labels the columns of logits with the texts of the tokens.
-void name_columns(render::Value& value, const Texts* texts) {
+/// Labels the columns of logits, which are tokens of the vocabulary, with the tokens' texts.
+void label_with_tokens(render::Value& value, const Texts* texts) {
   if (!texts || !value.col.exists()) return;
   value.col.of_items.clear(); // all items share one vocabulary
   for (std::size_t id : value.col.positions)
     value.col.labels.push_back(texts->plain(static_cast<int>(id)));
 }
 
-/// Whether the rows or columns of a stage belong to tokens.
-bool is_of_tokens(Stage stage) {
+/// Whether an axis of a stage is that of queries or keys.
+bool has_token_axis(Stage stage) {
   return std::ranges::any_of(info_of(stage).letters, [](Dim letter) {
     return axis_of(letter) == Axis::query || axis_of(letter) == Axis::key;
   });
 }
 
-void Show::numbers(OpenedModel& model, const std::string& form) {
+void Show::print_numbers(OpenedModel& model, const std::string& form) {
   render::Options options = render_options(model, form);
   const auto chosen_form =
       std::find_if(render::forms().begin(), render::forms().end(),
                    [&](const render::Form& candidate) { return candidate.name == form; });
-  struct Open {
+  struct OpenFile {
     TextFile file;
     std::unique_ptr<render::Renderer> renderer;
   };
-  std::map<std::string, std::unique_ptr<Open>> files;
+  std::map<std::string, std::unique_ptr<OpenFile>> files;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
     std::vector<Stage> wanted = stages_of(layer, stages);
-    options.labelled = options.labelled || (std::ranges::any_of(wanted, is_of_tokens) &&
+    options.labelled = options.labelled || (std::ranges::any_of(wanted, has_token_axis) &&
                                             (!layer.tokens.empty() || !layer.key_tokens.empty()));
-    const Selection own = selection_of(loaded, selection, model.chosen().size());
-    if (id == model.chosen().front()) note_texts_without(layer, own, common);
-    const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, true);
-    compute_files(layer, model.compute(), wanted, planned, own,
+    const Selection layer_selection = selection_of(loaded, selection, model.chosen().size());
+    if (id == model.chosen().front()) note_texts_without(layer, layer_selection, common);
+    const std::vector<PlannedFile> planned =
+        planned_files(output.path, loaded, layer_selection, wanted, true);
+    compute_files(layer, model.compute(), wanted, planned, layer_selection,
                   [&](const PlannedFile& file, const Trace& trace) {
                     const Stopwatch watch(common.write_s);
-                    std::unique_ptr<Open>& open = files[file.path];
+                    std::unique_ptr<OpenFile>& open = files[file.path];
                     if (!open) {
-                      open = std::make_unique<Open>(Open{TextFile(file.path), nullptr});
+                      open = std::make_unique<OpenFile>(OpenFile{TextFile(file.path), nullptr});
                       open->renderer = chosen_form->make(options, open->file.sink());
                     }
                     for (Stage stage : wanted) {
                       render::Value value =
                           render::make_value(layer, id, stage, file.selection, trace.value(stage));
-                      if (stage == Stage::logits) name_columns(value, model.texts().get());
+                      if (stage == Stage::logits) label_with_tokens(value, model.texts().get());
                       open->renderer->add(value);
                     }
                   });
@@ -259,9 +268,10 @@ void Show::numbers(OpenedModel& model, const std::string& form) {
   }
 }
 
-void Show::npy(OpenedModel& model) {
+void Show::write_npy(OpenedModel& model) {
   if (output.to_standard_output() && output_is_terminal())
-    fail("an .npy is not written to a terminal; give --output, or pipe it into a program");
+    fail(".npy is binary and is not written to a terminal; give --output, or pipe it into a "
+         "program");
   const bool several_files = mentions(output.path, "{layer}");
   if (model.chosen().size() > 1 && !several_files)
     fail("an .npy file contains one stage of one layer; use {{layer}} in the path of --output, or "
@@ -286,9 +296,10 @@ void Show::npy(OpenedModel& model) {
 
 Run declare_show(Cli& cli) {
   const auto show = std::make_shared<Show>();
-  cli.about("Computes attention step by step and prints the results. Without --stage, one line for "
-            "each stage with its shape, formula, and smallest, largest and mean value; with "
-            "--stage, every number of these stages.");
+  cli.about(
+      "Computes attention step by step and prints the results. Without --stage, prints one line "
+      "for each stage: its shape, its formula, and its smallest, largest and mean value. With "
+      "--stage, prints every number of the named stages.");
   add_stages(cli, show->stages);
   add_selection(cli, show->selection);
   add_output(cli, show->output, {"table", "csv", "tsv", "json", "ndjson", "npy"},

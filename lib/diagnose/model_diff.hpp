@@ -53,7 +53,7 @@ public:
   const GeluForms& gelu() const { return gelu_; }
   Verdict verdict() const { return verdict_; }
   /// Whether any stage was compared, and whether all compared stages agree.
-  bool is_of_some() const { return compared_; }
+  bool has_compared_stages() const { return compared_; }
   bool is_equal() const { return equal_; }
   /// Requested stages that the reference has nowhere.
   std::vector<Stage> missing_stages() const;

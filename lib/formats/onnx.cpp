@@ -49,7 +49,7 @@ public:
     for (const OnnxFunction& function : graph_->model->functions) refuse_quantised(function.nodes);
     flow_ = graph_->flow(OnnxFlow::usual_length);
     constexpr std::int64_t most = 4096;
-    if (const std::int64_t wanted = flow_->wanted_length; wanted > 1 && wanted <= most)
+    if (const std::int64_t wanted = flow_->required_length; wanted > 1 && wanted <= most)
       flow_ = graph_->flow(wanted);
     flow_->of_length = [graph = graph_](std::int64_t length, std::int64_t texts, bool padded) {
       return graph->flow(length, texts, padded);

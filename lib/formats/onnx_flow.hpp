@@ -91,7 +91,7 @@ public:
   std::int64_t texts = 1; ///< the number of texts in the input
   bool padded = false;    ///< whether masks among the inputs hide each text's last position
   /// Another length that the graph's constants require, or 0.
-  std::int64_t wanted_length = 0;
+  std::int64_t required_length = 0;
   /// Makes the same graph, with the same indices of values, for other lengths. Only set while a
   /// file is read.
   std::function<std::shared_ptr<OnnxFlow>(std::int64_t length, std::int64_t texts, bool padded)>

@@ -60,7 +60,7 @@ std::string OnnxOtherLengths::refusal(int step, OnnxLayer& layer) {
   if (others_.empty()) {
     const std::int64_t length = short_text ? another_length : flow_.length;
     others_.push_back(make(length, two_texts, true));
-    if (others_.front().flow->wanted_length == flow_.length)
+    if (others_.front().flow->required_length == flow_.length)
       others_.front() = make(flow_.length, two_texts, true);
   }
   const std::vector<std::string> wanted = parts_of(layer);
@@ -98,7 +98,7 @@ const OnnxOtherLengths::Length* OnnxOtherLengths::find_far() {
   if (!far_) {
     far_ = make(far_length, 1, false);
     // The tables of a graph may be shorter.
-    const std::int64_t wanted = far_->flow->wanted_length;
+    const std::int64_t wanted = far_->flow->required_length;
     if (wanted > 1 && wanted < far_length) far_ = make(wanted, 1, false);
   }
   return &*far_;

@@ -16,8 +16,8 @@ MaybeOnnxDims OnnxShapeRules::broadcast(const MaybeOnnxDims& a, const MaybeOnnxD
                        y = i < b->size() ? (*b)[b->size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1) {
       // A table for another length does not fit the short input.
-      if (flow_.wanted_length == 0 && (x == flow_.length || y == flow_.length))
-        flow_.wanted_length = x == flow_.length ? y : x;
+      if (flow_.required_length == 0 && (x == flow_.length || y == flow_.length))
+        flow_.required_length = x == flow_.length ? y : x;
       return std::nullopt;
     }
     result[result.size() - 1 - i] = x == 1 ? y : x;

@@ -1,5 +1,5 @@
-// The shapes of the outputs of ONNX operators, computed from the shapes of the inputs and, if a
-// shape depends on them, from the values of constant integer inputs.
+// Computes the output shapes of ONNX operators from their input shapes. Some operators also need
+// the values of constant integer inputs, such as the target of Reshape or the bounds of Slice.
 
 #include <mha/formats/onnx_shapes.hpp>
 #include <mha/system/one_of.hpp>
@@ -11,7 +11,7 @@
 
 namespace mha::io {
 
-MaybeOnnxDims OnnxShapeRules::as_first(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::like_first_input(const OnnxStep& step) const {
   return shape(step, 0);
 }
 
@@ -19,7 +19,7 @@ MaybeOnnxDims OnnxShapeRules::scalar(const OnnxStep& /*step*/) const {
   return OnnxDims{};
 }
 
-MaybeOnnxDims OnnxShapeRules::from_numbers(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::constant_of_shape(const OnnxStep& step) const {
   return integers(step, 0);
 }
 
@@ -28,21 +28,21 @@ MaybeOnnxDims OnnxShapeRules::expand(const OnnxStep& step) const {
   return target ? broadcast(shape(step, 0), target) : std::nullopt;
 }
 
-MaybeOnnxDims OnnxShapeRules::broadcast_of_all(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::broadcast_inputs(const OnnxStep& step) const {
   MaybeOnnxDims result = shape(step, 0);
   for (std::size_t i = 1; i < step.inputs.size(); ++i) result = broadcast(result, shape(step, i));
   return result;
 }
 
-MaybeOnnxDims OnnxShapeRules::length_of_shape(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::shape_operator(const OnnxStep& step) const {
   const MaybeOnnxDims in = shape(step, 0);
   if (!in) return std::nullopt;
   const auto [first, end] = shape_range(step, in->size());
   return OnnxDims{std::max<std::int64_t>(end - first, 0)};
 }
 
-/// Shape returns the lengths of the axes [first, end) of its input, which has `rank` axes. These
-/// bounds are the attributes start and end; a negative one counts from after the last axis.
+/// The axes [first, end) whose lengths the operator Shape returns, for an input with `rank` axes.
+/// They are its attributes start and end, of which negative values count back from the rank.
 std::pair<std::int64_t, std::int64_t> OnnxShapeRules::shape_range(const OnnxStep& step,
                                                                   std::size_t rank) {
   const auto axis_count = static_cast<std::int64_t>(rank);
@@ -83,25 +83,26 @@ MaybeOnnxDims OnnxShapeRules::reshape(const OnnxStep& step) const {
   return target;
 }
 
-/// Shapes are computed for a short example text of flow_.length tokens, but a model may be
-/// exported for one other length. Where the target of Reshape has not as many elements as the
-/// input, that is the length which makes the two numbers equal when it replaces flow_.length in
-/// the target; flow_.wanted_length becomes this length if it is an integer.
+/// Shapes are computed for a short example text of flow_.length tokens, but a model may have been
+/// exported for another, fixed length. A Reshape whose target does not have as many elements as its
+/// input reveals that length: it makes the two counts equal if it replaces flow_.length in the
+/// target. If it is an integer, it is stored in flow_.required_length.
 void OnnxShapeRules::note_exported_length(const OnnxDims& target, std::int64_t target_count,
                                           std::int64_t input_count) const {
-  std::int64_t other_lengths = target_count;
-  int exponent = 0;
+  std::int64_t other_lengths_product = target_count;
+  int occurrences = 0;
   for (const std::int64_t length : target)
-    if (length == flow_.length) other_lengths /= length, ++exponent;
-  if (flow_.wanted_length != 0 || exponent == 0 || other_lengths == 0 ||
-      input_count % other_lengths != 0)
+    if (length == flow_.length) other_lengths_product /= length, ++occurrences;
+  if (flow_.required_length != 0 || occurrences == 0 || other_lengths_product == 0 ||
+      input_count % other_lengths_product != 0)
     return;
   const double exact_length =
-      std::pow(static_cast<double>(input_count / other_lengths), 1.0 / exponent);
+      std::pow(static_cast<double>(input_count / other_lengths_product), 1.0 / occurrences);
   const auto length = static_cast<std::int64_t>(std::llround(exact_length));
-  if (length > 1 && std::llround(std::pow(exact_length, exponent)) == input_count / other_lengths &&
+  if (length > 1 &&
+      std::llround(std::pow(exact_length, occurrences)) == input_count / other_lengths_product &&
       std::abs(exact_length - static_cast<double>(length)) < 1e-9)
-    flow_.wanted_length = length;
+    flow_.required_length = length;
 }
 
 MaybeOnnxDims OnnxShapeRules::transpose(const OnnxStep& step) const {
@@ -125,7 +126,7 @@ MaybeOnnxDims OnnxShapeRules::slice(const OnnxStep& step) const {
   if (!in || !starts || !ends || starts->size() != ends->size()) return std::nullopt;
   MaybeOnnxDims axes = attribute_or_input(step, "axes", 3), steps = integers(step, 4);
   if (!axes) {
-    if (step.input(3) >= 0) return std::nullopt; // the input is given, but not constant
+    if (step.input(3) >= 0) return std::nullopt; // the axes are computed, not constant
     axes = OnnxDims(starts->size());
     std::iota(axes->begin(), axes->end(), 0);
   }
@@ -170,8 +171,8 @@ MaybeOnnxDims OnnxShapeRules::concat(const OnnxStep& step) const {
   return result;
 }
 
-/// A flag for each of `rank` axes: whether the list has this axis. std::nullopt if the list has
-/// an axis outside the rank.
+/// For each of `rank` axes, whether `axes` contains it. std::nullopt if `axes` contains an axis
+/// that is outside the rank.
 std::optional<std::vector<bool>> OnnxShapeRules::marked_axes(const OnnxDims& axes,
                                                              std::size_t rank) {
   std::vector<bool> marked(rank, false);
@@ -204,7 +205,7 @@ MaybeOnnxDims OnnxShapeRules::unsqueeze(const OnnxStep& step) const {
   for (const bool is_added : *added)
     if (is_added)
       result.push_back(1);
-    else if (source_axis < in->size()) // false if the list repeats an axis
+    else if (source_axis < in->size()) // false only if `axes` repeats an axis
       result.push_back((*in)[source_axis++]);
   return result;
 }
@@ -237,7 +238,7 @@ MaybeOnnxDims OnnxShapeRules::range(const OnnxStep& step) const {
   }
   const double count =
       std::ceil((start_limit_delta[1] - start_limit_delta[0]) / start_limit_delta[2]);
-  if (!(std::abs(count) < 1e9)) return std::nullopt; // also where delta is 0
+  if (!(std::abs(count) < 1e9)) return std::nullopt; // too long, or delta is 0
   return OnnxDims{std::max<std::int64_t>(static_cast<std::int64_t>(count), 0)};
 }
 
@@ -281,6 +282,7 @@ std::vector<MaybeOnnxDims> OnnxShapeRules::split(const OnnxStep& step) const {
   }
   return shapes;
 }
+
 std::vector<MaybeOnnxDims> onnx_shapes_of(OnnxFlow& flow, const OnnxStep& step) {
   const OnnxShapeRules rules(flow);
   if (step.node->op == "Split") return rules.split(step);

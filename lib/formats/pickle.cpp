@@ -8,41 +8,41 @@
 
 namespace mha::io {
 
-double Pickle::real(Ref at) const {
-  return std::bit_cast<double>(nodes_[at].a);
+double Pickle::real(Ref ref) const {
+  return std::bit_cast<double>(nodes_[ref].a);
 }
 
-std::span<const Pickle::Ref> Pickle::items(Ref at) const {
-  switch (kind(at)) {
+std::span<const Pickle::Ref> Pickle::items(Ref ref) const {
+  switch (kind(ref)) {
   case PickleKind::list:
   case PickleKind::tuple:
   case PickleKind::dict:
   case PickleKind::set:
-    return lists_[nodes_[at].a];
+    return lists_[nodes_[ref].a];
   default:
     return {};
   }
 }
 
-std::string Pickle::name(Ref at) const {
+std::string Pickle::name(Ref ref) const {
   constexpr std::size_t most_of_name = 1000; // no Python name is longer
-  if (!is(at, PickleKind::name)) return "";
-  const std::string_view module = text(static_cast<Ref>(nodes_[at].a)),
-                         own = text(static_cast<Ref>(nodes_[at].b));
+  if (!is(ref, PickleKind::name)) return "";
+  const std::string_view module = text(static_cast<Ref>(nodes_[ref].a)),
+                         own = text(static_cast<Ref>(nodes_[ref].b));
   std::string whole(module.substr(0, most_of_name));
   whole += '.';
   return modern_name(whole.append(own.substr(0, most_of_name)));
 }
 
-std::string Pickle::record_class(Ref at) const {
-  return name(lists_[nodes_[at].a][0]);
+std::string Pickle::record_class(Ref ref) const {
+  return name(lists_[nodes_[ref].a][0]);
 }
 
-std::vector<Pickle::Ref> Pickle::record_parts(Ref at) const {
-  const std::vector<Ref>& own = lists_[nodes_[at].a];
+std::vector<Pickle::Ref> Pickle::record_parts(Ref ref) const {
+  const std::vector<Ref>& own = lists_[nodes_[ref].a];
   std::vector<Ref> parts(own.begin() + 1, own.end());
-  if (nodes_[at].extra != 0) parts.push_back(nodes_[at].extra);
-  if (nodes_[at].b != 0) parts.push_back(static_cast<Ref>(nodes_[at].b));
+  if (nodes_[ref].extra != 0) parts.push_back(nodes_[ref].extra);
+  if (nodes_[ref].b != 0) parts.push_back(static_cast<Ref>(nodes_[ref].b));
   return parts;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
-// Python pickles, read as data. The operations (protocols 0 to 5) put values on a stack. Python
-// names remain names, and a class becomes an inert record of its attributes. Of the calls, only a
-// fixed list is carried out by our own code: containers, tensors, NumPy arrays. Any other call is
-// refused.
+// Reads Python pickles (protocols 0 to 5) as data: no code of theirs is run. A Python name such as
+// torch.FloatStorage stays a name, and an object of a class becomes an inert record of its
+// attributes. Only calls from a fixed list (containers, tensors, NumPy arrays) are carried out, by
+// our own code; any other call is an error.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,24 +17,25 @@ namespace mha::io {
 enum class PickleKind : std::uint8_t {
   none,
   boolean,
-  integer, ///< of up to 64 bits; wider ones are `bytes`, which are not used
+  integer, ///< up to 64 bits; a wider one becomes `bytes` and is not used
   real,
   text,
   bytes,
   list,
   tuple,
-  dict, ///< keys and values in turn
+  dict, ///< keys and values alternate
   set,
-  name,   ///< "torch.FloatStorage": a module and a name in it, as written
-  call,   ///< a call of one of PickleCall with its arguments
+  name,   ///< a module and a name in it: "torch.FloatStorage"
+  call,   ///< one of PickleCall with its arguments
   record, ///< an object of another class: its name and attributes
-  stored  ///< a value outside of the pickle, by its persistent id
+  stored  ///< a value outside the pickle, which has only its persistent id
 };
 
-/// A value of a pickle, by its number; 0 is None.
+/// The index of a value in its pickle; 0 is None.
 using PickleRef = std::uint32_t;
 
-/// The calls whose results are made by other files of this folder.
+/// The calls whose results are computed by other files of this folder. Those of containers are
+/// carried out while the pickle is read.
 enum class PickleCall : std::uint8_t {
   tensor,       ///< torch._utils._rebuild_tensor, _v2
   typed_tensor, ///< torch._utils._rebuild_tensor_v3: the dtype is an argument
@@ -44,50 +45,54 @@ enum class PickleCall : std::uint8_t {
   dtype         ///< numpy.dtype
 };
 
-/// The values of one pickle. They refer to one another by number, also in cycles, and to the text
-/// of the pickle, which must outlive them.
+/// The values of one pickle. They refer to one another by index, possibly in cycles, and point into
+/// the pickle's text, which must outlive them.
 class Pickle {
 public:
   using Ref = PickleRef;
 
-  const std::string& where() const { return where_; } ///< begins messages: "FILE: NAME/data.pkl"
+  const std::string& where() const { return where_; } ///< prefix of messages: "FILE: NAME/data.pkl"
   Ref root() const { return root_; }
-  std::size_t end() const { return end_; } ///< the byte after the last one that was read
+  std::size_t end() const { return end_; } ///< the offset after the last byte that was read
   std::size_t count() const { return nodes_.size(); }
 
-  PickleKind kind(Ref at) const { return nodes_[at].kind; }
-  bool is(Ref at, PickleKind kind) const { return nodes_[at].kind == kind; }
-  /// Text, or Python 2's text, which is bytes.
-  bool is_string(Ref at) const { return is(at, PickleKind::text) || is(at, PickleKind::bytes); }
-  bool truth(Ref at) const { return nodes_[at].a != 0; }
-  std::int64_t integer(Ref at) const { return static_cast<std::int64_t>(nodes_[at].a); }
-  double real(Ref at) const;
-  /// Of text and bytes.
-  std::string_view text(Ref at) const {
-    return {reinterpret_cast<const char*>(nodes_[at].a), nodes_[at].b};
+  PickleKind kind(Ref ref) const { return nodes_[ref].kind; }
+  bool is(Ref ref, PickleKind kind) const { return nodes_[ref].kind == kind; }
+  /// Whether a value is text, or bytes, which are Python 2's text.
+  bool is_string(Ref ref) const { return is(ref, PickleKind::text) || is(ref, PickleKind::bytes); }
+  bool truth(Ref ref) const { return nodes_[ref].a != 0; }
+  std::int64_t integer(Ref ref) const { return static_cast<std::int64_t>(nodes_[ref].a); }
+  double real(Ref ref) const;
+  /// The characters of text, or the contents of bytes.
+  std::string_view text(Ref ref) const {
+    return {reinterpret_cast<const char*>(nodes_[ref].a), nodes_[ref].b};
   }
-  /// Whether bytes are written as text, one character each (protocols below 3).
-  bool is_latin1(Ref at) const { return nodes_[at].flag; }
-  /// The items of a list, tuple or set, or the keys and values of a dict in turn; otherwise empty.
-  std::span<const Ref> items(Ref at) const;
+  /// Whether bytes were pickled as text, one character for each byte (protocols below 3).
+  bool is_latin1(Ref ref) const { return nodes_[ref].flag; }
+  /// The items of a list, tuple or set, or the alternating keys and values of a dict; empty for
+  /// other kinds.
+  std::span<const Ref> items(Ref ref) const;
   /// "torch.FloatStorage" for a name; "" for anything else.
-  std::string name(Ref at) const;
+  std::string name(Ref ref) const;
 
-  PickleCall call(Ref at) const { return static_cast<PickleCall>(nodes_[at].extra); }
+  PickleCall call(Ref ref) const { return static_cast<PickleCall>(nodes_[ref].extra); }
   /// The arguments of a call.
-  std::span<const Ref> arguments(Ref at) const { return items(static_cast<Ref>(nodes_[at].a)); }
-  /// The state of a call, or none.
-  Ref state(Ref at) const { return static_cast<Ref>(nodes_[at].b); }
+  std::span<const Ref> arguments(Ref ref) const { return items(static_cast<Ref>(nodes_[ref].a)); }
+  /// The state that the pickle sets on the result of a call; 0 if it sets none.
+  Ref state(Ref ref) const { return static_cast<Ref>(nodes_[ref].b); }
 
-  /// The class of a record, and its states (mostly dicts), its items as a list and as a dict.
-  std::string record_class(Ref at) const;
-  std::vector<Ref> record_parts(Ref at) const;
+  /// The name of a record's class.
+  std::string record_class(Ref ref) const;
+  /// The arguments and states (mostly dicts) of a record, then its list items and dict items.
+  std::vector<Ref> record_parts(Ref ref) const;
 
   /// The persistent id of a stored value.
-  Ref stored(Ref at) const { return static_cast<Ref>(nodes_[at].a); }
+  Ref stored(Ref ref) const { return static_cast<Ref>(nodes_[ref].a); }
 
 private:
   friend class PickleBuilder;
+  /// The kind determines what extra, a and b contain (PickleBuilder): a number's bits, an address
+  /// and a size, or indices into nodes_ or lists_.
   struct Node {
     PickleKind kind = PickleKind::none;
     bool flag = false;
@@ -95,15 +100,15 @@ private:
     std::uint64_t a = 0, b = 0;
   };
   std::string where_;
-  std::deque<Node> nodes_;              // 0 is none
-  std::deque<std::vector<Ref>> lists_;  // of containers
-  std::deque<std::string> owned_texts_; // those with escapes
+  std::deque<Node> nodes_;              // 0 is None
+  std::deque<std::vector<Ref>> lists_;  // items of containers and records
+  std::deque<std::string> owned_texts_; // decoded texts that had escapes
   Ref root_ = 0;
   std::size_t end_ = 0;
 };
 
 /// Reads the pickle that starts at byte `start` of `text`. Throws Error "WHERE: byte N: …" for
-/// damage, and for a call that is not carried out. Time and memory are bounded by the text's size.
+/// damaged data and for a refused call. Time and memory are bounded by the text's size.
 Pickle read_pickle(std::string where, std::string_view text, std::size_t start = 0);
 
 } // namespace mha::io

@@ -13,9 +13,9 @@ namespace mha::io {
 namespace {
 
 constexpr std::size_t most_numbers = std::size_t{1} << 20;
-/// The most bytes of names for each byte of the pickle, and a minimum: a full name repeats the
-/// names of all containers around it.
-constexpr std::size_t most_name_share = 16, names_anyway = std::size_t{1} << 16;
+/// Limits the length of all names together, because a full name repeats the names of all containers
+/// around it: the allowed bytes for each byte of the pickle, and those allowed in addition.
+constexpr std::size_t name_bytes_per_byte = 16, extra_name_bytes = std::size_t{1} << 16;
 /// A longer text is neither a name nor a setting. A pickle may use one text as the key of many
 /// dicts.
 constexpr std::size_t most_key = 1000;
@@ -24,9 +24,9 @@ constexpr std::array<std::string_view, 3> parts_of_modules{"_parameters", "_buff
 
 } // namespace
 
-bool is_numbers(const Pickle& pickle, PickleRef at) {
-  if (pickle.is(at, PickleKind::stored)) return true;
-  return pickle.is(at, PickleKind::call) && pickle.call(at) != PickleCall::dtype;
+bool has_numbers(const Pickle& pickle, PickleRef ref) {
+  if (pickle.is(ref, PickleKind::stored)) return true;
+  return pickle.is(ref, PickleKind::call) && pickle.call(ref) != PickleCall::dtype;
 }
 
 std::optional<std::string> key_text(const Pickle& pickle, PickleRef key) {
@@ -37,15 +37,15 @@ std::optional<std::string> key_text(const Pickle& pickle, PickleRef key) {
   return std::nullopt;
 }
 
-std::optional<std::string> plain_text(const Pickle& pickle, PickleRef at) {
-  if (pickle.is(at, PickleKind::boolean)) return pickle.truth(at) ? "true" : "false";
-  if (pickle.is(at, PickleKind::real)) return number_text(pickle.real(at));
-  return key_text(pickle, at);
+std::optional<std::string> plain_text(const Pickle& pickle, PickleRef ref) {
+  if (pickle.is(ref, PickleKind::boolean)) return pickle.truth(ref) ? "true" : "false";
+  if (pickle.is(ref, PickleKind::real)) return number_text(pickle.real(ref));
+  return key_text(pickle, ref);
 }
 
-std::vector<PickleRef> parts_of_record(const Pickle& pickle, PickleRef at) {
+std::vector<PickleRef> split_record_parts(const Pickle& pickle, PickleRef ref) {
   std::vector<PickleRef> parts;
-  for (const PickleRef part : pickle.record_parts(at)) {
+  for (const PickleRef part : pickle.record_parts(ref)) {
     const auto inner = pickle.items(part);
     const bool slots =
         pickle.is(part, PickleKind::tuple) && inner.size() == 2 &&
@@ -83,23 +83,23 @@ std::vector<std::pair<PickleRef, PickleRef>> named_items(const Pickle& pickle, P
 
 } // namespace
 
-std::vector<PickleMember> members(const Pickle& pickle, PickleRef at) {
+std::vector<PickleMember> members(const Pickle& pickle, PickleRef ref) {
   std::vector<PickleMember> all;
-  if (pickle.is(at, PickleKind::record)) {
-    for (const PickleRef part : parts_of_record(pickle, at))
+  if (pickle.is(ref, PickleKind::record)) {
+    for (const PickleRef part : split_record_parts(pickle, ref))
       if (!pickle.is(part, PickleKind::record))
         std::ranges::move(members(pickle, part), std::back_inserter(all));
-  } else if (pickle.is(at, PickleKind::dict)) {
-    for (const auto& [key, value] : named_items(pickle, at))
+  } else if (pickle.is(ref, PickleKind::dict)) {
+    for (const auto& [key, value] : named_items(pickle, ref))
       all.emplace_back(*key_text(pickle, key), value);
   } else {
-    for (const PickleRef item : pickle.items(at))
+    for (const PickleRef item : pickle.items(ref))
       all.emplace_back(std::to_string(all.size()), item);
   }
   return all;
 }
 
-bool is_optimizer(const Pickle& pickle, PickleRef at) {
+bool is_optimizer(const Pickle& pickle, PickleRef ref) {
   const auto has = [&](PickleRef dict, std::string_view name) {
     const auto items = pickle.items(dict);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2)
@@ -109,11 +109,11 @@ bool is_optimizer(const Pickle& pickle, PickleRef at) {
   const auto has_both = [&](PickleRef dict) {
     return pickle.is(dict, PickleKind::dict) && has(dict, "param_groups") && has(dict, "state");
   };
-  if (!pickle.is(at, PickleKind::record)) return has_both(at);
-  return std::ranges::any_of(parts_of_record(pickle, at), has_both);
+  if (!pickle.is(ref, PickleKind::record)) return has_both(ref);
+  return std::ranges::any_of(split_record_parts(pickle, ref), has_both);
 }
 
-/// The parts of a module in its dict of attributes; each dict is searched once.
+/// Finds _parameters, _buffers and _modules in a module's dict of attributes, once for each dict.
 const PickleWalk::ModuleDicts& PickleWalk::module_parts(PickleRef dict) {
   const auto [found, added] = modules_.try_emplace(dict, ModuleDicts{});
   if (!added || !pickle_.is(dict, PickleKind::dict)) return found->second;
@@ -125,91 +125,91 @@ const PickleWalk::ModuleDicts& PickleWalk::module_parts(PickleRef dict) {
   return found->second;
 }
 
-bool PickleWalk::is_module(PickleRef at) {
-  return pickle_.is(at, PickleKind::record) &&
-         std::ranges::any_of(parts_of_record(pickle_, at),
+bool PickleWalk::is_module(PickleRef ref) {
+  return pickle_.is(ref, PickleKind::record) &&
+         std::ranges::any_of(split_record_parts(pickle_, ref),
                              [&](PickleRef dict) { return module_parts(dict)[0] != 0; });
 }
 
-bool PickleWalk::leads_on(PickleRef at) const {
-  return is_numbers(pickle_, at) || pickle_.is(at, PickleKind::record) ||
-         !pickle_.items(at).empty() || plain_;
+bool PickleWalk::may_have_results(PickleRef ref) const {
+  return has_numbers(pickle_, ref) || pickle_.is(ref, PickleKind::record) ||
+         !pickle_.items(ref).empty() || visits_plain_;
 }
 
-void PickleWalk::push(const NameLink& part, PickleRef at) {
-  if (!leads_on(at)) return;
+void PickleWalk::push(const NameLink& part, PickleRef ref) {
+  if (!may_have_results(ref)) return;
   parts_.push_back(part);
-  steps_.push_back({static_cast<std::uint32_t>(parts_.size() - 1), at});
+  pending_.push_back({static_cast<std::uint32_t>(parts_.size() - 1), ref});
 }
 
-/// The prefix and the names up to this one, joined by dots.
-std::string PickleWalk::name_of(std::uint32_t part, const std::string& prefix) {
+/// The prefix and the parts of a name up to `part`, joined by dots.
+std::string PickleWalk::full_name(std::uint32_t part, const std::string& prefix) {
   std::vector<std::string> list;
-  const std::size_t most = most_name_share * pickle_.end() + names_anyway;
-  for (; part != top && named_ <= most; part = parts_[part].before) {
+  const std::size_t most = name_bytes_per_byte * pickle_.end() + extra_name_bytes;
+  for (; part != top && name_bytes_ <= most; part = parts_[part].before) {
     const NameLink& own = parts_[part];
     list.push_back(own.is_index ? std::to_string(own.value)
                                 : key_text(pickle_, own.value).value_or(""));
-    named_ += list.back().size() + 1;
+    name_bytes_ += list.back().size() + 1;
   }
-  if (named_ > most)
+  if (name_bytes_ > most)
     fail("{}: the names of its values are longer than {} times the pickle", pickle_.where(),
-         most_name_share);
+         name_bytes_per_byte);
   if (!prefix.empty()) list.push_back(prefix);
   std::ranges::reverse(list);
   return fmt::format("{}", fmt::join(list, "."));
 }
 
 /// Pushes the members in reverse order, so that the first is visited next.
-void PickleWalk::push_members(const Step& of) {
-  const PickleRef at = of.at;
-  if (pickle_.is(at, PickleKind::record)) {
+void PickleWalk::push_members(const Visit& container) {
+  const PickleRef ref = container.ref;
+  if (pickle_.is(ref, PickleKind::record)) {
     std::vector<PickleRef> inner;
-    const bool module = is_module(at);
-    for (const PickleRef part : parts_of_record(pickle_, at)) {
+    const bool module = is_module(ref);
+    for (const PickleRef part : split_record_parts(pickle_, ref)) {
       if (module)
         for (const PickleRef own : module_parts(part)) inner.push_back(own);
       else
         inner.push_back(part);
     }
     for (std::size_t i = inner.size(); i-- > 0;)
-      if (leads_on(inner[i])) steps_.push_back({of.name, inner[i]});
-  } else if (pickle_.is(at, PickleKind::dict)) {
-    const auto items = named_items(pickle_, at);
+      if (may_have_results(inner[i])) pending_.push_back({container.name, inner[i]});
+  } else if (pickle_.is(ref, PickleKind::dict)) {
+    const auto items = named_items(pickle_, ref);
     for (std::size_t i = items.size(); i-- > 0;)
-      push({of.name, false, items[i].first}, items[i].second);
-    const auto whole = pickle_.items(at);
+      push({container.name, false, items[i].first}, items[i].second);
+    const auto whole = pickle_.items(ref);
     for (std::size_t i = 0; i + 1 < whole.size(); i += 2)
-      if (!key_text(pickle_, whole[i]) && is_numbers(pickle_, whole[i + 1])) ++unnamed_;
-  } else if (!pickle_.is(at, PickleKind::set)) {
-    const auto items = pickle_.items(at);
+      if (!key_text(pickle_, whole[i]) && has_numbers(pickle_, whole[i + 1])) ++unnamed_;
+  } else if (!pickle_.is(ref, PickleKind::set)) {
+    const auto items = pickle_.items(ref);
     for (std::size_t i = items.size(); i-- > 0;)
-      push({of.name, true, static_cast<std::uint32_t>(i)}, items[i]);
+      push({container.name, true, static_cast<std::uint32_t>(i)}, items[i]);
   }
 }
 
-void PickleWalk::add_numbers(PickleRef at, const std::string& prefix,
+void PickleWalk::add_numbers(PickleRef ref, const std::string& prefix,
                              std::vector<PickleMember>& to) {
-  steps_.push_back({top, at});
-  while (!steps_.empty()) {
-    const Step step = steps_.back();
-    steps_.pop_back();
-    if (is_numbers(pickle_, step.at)) {
+  pending_.push_back({top, ref});
+  while (!pending_.empty()) {
+    const Visit visit = pending_.back();
+    pending_.pop_back();
+    if (has_numbers(pickle_, visit.ref)) {
       if (to.size() == most_numbers)
         fail("{}: more than {} tensors", pickle_.where(), most_numbers);
-      to.emplace_back(name_of(step.name, prefix), step.at);
-    } else if (!seen_[step.at]) {
-      seen_[step.at] = true;
-      if (step.at != at && is_optimizer(pickle_, step.at))
-        optimizers_.push_back(name_of(step.name, prefix));
+      to.emplace_back(full_name(visit.name, prefix), visit.ref);
+    } else if (!seen_[visit.ref]) {
+      seen_[visit.ref] = true;
+      if (visit.ref != ref && is_optimizer(pickle_, visit.ref))
+        optimizers_.push_back(full_name(visit.name, prefix));
       else
-        push_members(step);
+        push_members(visit);
     }
   }
 }
 
 /// "1,2" for a list of plain values; nothing if it is too long for a setting or has other values.
-std::optional<std::string> PickleWalk::joined(PickleRef list) const {
+std::optional<std::string> PickleWalk::joined_items(PickleRef list) const {
   std::string all;
   for (const PickleRef item : pickle_.items(list)) {
     const auto text = plain_text(pickle_, item);
@@ -220,57 +220,57 @@ std::optional<std::string> PickleWalk::joined(PickleRef list) const {
   return all;
 }
 
-void PickleWalk::add_plain(PickleRef at, std::vector<std::pair<std::string, std::string>>& to) {
-  plain_ = true;
-  steps_.push_back({top, at});
-  while (!steps_.empty()) {
-    const Step step = steps_.back();
-    steps_.pop_back();
+void PickleWalk::add_plain(PickleRef ref, std::vector<std::pair<std::string, std::string>>& to) {
+  visits_plain_ = true;
+  pending_.push_back({top, ref});
+  while (!pending_.empty()) {
+    const Visit visit = pending_.back();
+    pending_.pop_back();
     const bool list =
-        pickle_.is(step.at, PickleKind::list) || pickle_.is(step.at, PickleKind::tuple);
-    if (auto text = list ? joined(step.at) : plain_text(pickle_, step.at)) {
-      named_ += text->size();
-      to.emplace_back(name_of(step.name, ""), std::move(*text));
-    } else if (!seen_[step.at] && !list) {
-      seen_[step.at] = true;
-      push_members(step);
+        pickle_.is(visit.ref, PickleKind::list) || pickle_.is(visit.ref, PickleKind::tuple);
+    if (auto text = list ? joined_items(visit.ref) : plain_text(pickle_, visit.ref)) {
+      name_bytes_ += text->size();
+      to.emplace_back(full_name(visit.name, ""), std::move(*text));
+    } else if (!seen_[visit.ref] && !list) {
+      seen_[visit.ref] = true;
+      push_members(visit);
     }
   }
-  plain_ = false;
+  visits_plain_ = false;
 }
 
-void PickleWalk::add_attributes(PickleRef at, std::map<std::string, std::string>& to) {
+void PickleWalk::add_attributes(PickleRef ref, std::map<std::string, std::string>& to) {
   constexpr std::string_view known[]{"num_heads", "n_heads", "n_head",     "nhead",     "heads",
                                      "eps",       "scale",   "activation", "norm_first"};
-  steps_.push_back({top, at});
-  while (!steps_.empty()) {
-    const Step step = steps_.back();
-    steps_.pop_back();
-    if (is_numbers(pickle_, step.at) || seen_[step.at]) continue;
-    seen_[step.at] = true;
-    push_members(step);
-    if (!is_module(step.at)) continue;
-    for (const auto& [name, value] : members(pickle_, step.at)) {
+  pending_.push_back({top, ref});
+  while (!pending_.empty()) {
+    const Visit visit = pending_.back();
+    pending_.pop_back();
+    if (has_numbers(pickle_, visit.ref) || seen_[visit.ref]) continue;
+    seen_[visit.ref] = true;
+    push_members(visit);
+    if (!is_module(visit.ref)) continue;
+    for (const auto& [name, value] : members(pickle_, visit.ref)) {
       if (!is_one_of(name, known)) continue;
       // A function is represented by its name: "relu" for torch.nn.functional.relu.
       const std::string function = pickle_.name(value);
       const auto text = function.empty() ? plain_text(pickle_, value)
                                          : std::optional(function.substr(function.rfind('.') + 1));
-      const std::string module = name_of(step.name, "");
+      const std::string module = full_name(visit.name, "");
       if (text) to.emplace(module.empty() ? name : fmt::format("{}.{}", module, name), *text);
     }
   }
 }
 
-std::size_t PickleWalk::count_numbers(PickleRef at) {
-  std::vector<PickleRef> stack{at};
+std::size_t PickleWalk::count_numbers(PickleRef ref) {
+  std::vector<PickleRef> stack{ref};
   std::size_t count = 0;
   while (!stack.empty()) {
     const PickleRef next = stack.back();
     stack.pop_back();
     if (seen_[next]) continue;
     seen_[next] = true;
-    if (is_numbers(pickle_, next)) ++count;
+    if (has_numbers(pickle_, next)) ++count;
     const auto inner = pickle_.items(next);
     stack.insert(stack.end(), inner.begin(), inner.end());
     if (!pickle_.is(next, PickleKind::record)) continue;

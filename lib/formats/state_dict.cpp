@@ -89,10 +89,10 @@ private:
     std::vector<PickleRef> with_numbers;
     PickleWalk walk(pickle_);
     for (const PickleRef item : pickle_.items(root))
-      if (is_numbers(pickle_, item) ||
+      if (has_numbers(pickle_, item) ||
           (walk.count_numbers(item) > 0 && !is_optimizer(pickle_, item)))
         with_numbers.push_back(item);
-    if (with_numbers.size() != 1 || is_numbers(pickle_, with_numbers[0])) return root;
+    if (with_numbers.size() != 1 || has_numbers(pickle_, with_numbers[0])) return root;
     return with_numbers[0];
   }
 
@@ -102,7 +102,7 @@ private:
     bool others = false; // tensors that do not belong to a training run
     PickleWalk walk(pickle_);
     for (const auto& [key, value] : top) {
-      const bool numbers = is_numbers(pickle_, value);
+      const bool numbers = has_numbers(pickle_, value);
       if (is_one_of(key, state_keys) && !numbers && PickleWalk(pickle_).count_numbers(value) > 0)
         states.emplace_back(key, value);
       else if (!is_training(key) &&
@@ -129,7 +129,7 @@ private:
     constexpr std::string_view optimizer = "optim";
     PickleWalk counts(pickle_);
     for (const auto& [key, value] : top) {
-      if (is_numbers(pickle_, value) || top.size() == 1 || !is_training(key)) continue;
+      if (has_numbers(pickle_, value) || top.size() == 1 || !is_training(key)) continue;
       const std::size_t numbers = counts.count_numbers(value);
       if (numbers > 0 && !key.starts_with(optimizer)) continue;
       set_aside(key, numbers);
@@ -152,7 +152,7 @@ private:
   void add_config(const std::vector<PickleMember>& top, std::span<const std::string_view> keys) {
     for (const std::string_view key : keys)
       for (const auto& [name, value] : top) {
-        if (name != key || is_numbers(pickle_, value)) continue;
+        if (name != key || has_numbers(pickle_, value)) continue;
         std::vector<std::pair<std::string, std::string>> plain;
         PickleWalk(pickle_).add_plain(value, plain);
         for (auto& [path, text] : plain)

@@ -350,7 +350,7 @@ std::vector<Note> hold_against_graph(const WholeModel& model) {
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     auto flow = graph.flow(lengths[i]);
     // A graph of a fixed length is only compared for that one.
-    if (const std::int64_t wanted = flow->wanted_length; wanted > 1 && wanted <= 4096)
+    if (const std::int64_t wanted = flow->required_length; wanted > 1 && wanted <= 4096)
       flow = graph.flow(wanted), lengths.resize(i + 1);
     GraphWalk walk(model, std::move(flow));
     walk.hold();

@@ -282,9 +282,9 @@ TEST_CASE_METHOD(DiffLayer, "diff: trouble is exit code 2, and one line that say
       {{"--against", "wieghts=" + reference + ":weights"}, "did you mean 'weights'?"},
       {{"--against", "attn_x=" + reference + ":x"}, "'attn_x' is not a stage"},
       {{"--against", "head_out=" + reference + "@TBX"}, "axis 'X' is unknown"},
-      {{"--against", reference, "--atol", "-1"}, "--atol is '-1': a number from 0 up expected"},
+      {{"--against", reference, "--atol", "-1"}, "--atol is '-1': a number of at least 0 expected"},
       {{"--against", reference, "--rtol", "wieghts:1"}, "did you mean 'weights'?"},
-      {{"--against", reference, "--atol", "weights:"}, "a number from 0 up expected"},
+      {{"--against", reference, "--atol", "weights:"}, "a number of at least 0 expected"},
       {{"--against", reference, "--format", "npy"}, "table, csv, tsv, json, ndjson, markdown"},
   };
   for (const auto& [options, message] : cases) {

@@ -67,7 +67,7 @@ TEST_CASE("info: files that are no layer are listed, with the reason") {
   INFO(result.err);
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Contains("temperature") && Contains("NaN") && Contains("±inf") &&
-                             Contains("no layer could be made"));
+                             Contains("no layer can be loaded"));
 }
 
 TEST_CASE("info: a broken file is an error") {

@@ -349,7 +349,7 @@ class WholeModels(unittest.TestCase):
         self.assertAlmostEqual(row.max_abs, 0.5, places=6)
         self.assertEqual(model.diff(text, saved, stages="layers.1.weights".split(".")[-1], atol=0.6).verdict, "equal")
         self.assertEqual(model.diff(text, {**saved, "layers.9.q": np.zeros((2, 2), np.float32)}).verdict, "differs")
-        with self.assertRaisesRegex(mha.Error, "atol is -1: a number from 0 up expected"):
+        with self.assertRaisesRegex(mha.Error, "atol is -1: a number of at least 0 expected"):
             model.diff(text, saved, atol=-1)
         given = layer()
         ours, other = mha.load(given, num_heads=3, causal=True), mha.load(given, num_heads=3)

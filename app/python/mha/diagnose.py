@@ -130,7 +130,7 @@ def _asked(stages: Any, atol: Any, rtol: Any) -> tuple[list[str], Optional[float
     named = [] if stages is None else words("stages", stages, "names of stages")
     for name, given in (("atol", atol), ("rtol", rtol)):
         if given is not None and not (isinstance(given, Real) and not isinstance(given, bool) and given >= 0):
-            raise Error(f"{name} is {shown(given)}: a number from 0 up expected")
+            raise Error(f"{name} is {shown(given)}: a number of at least 0 expected")
     return named, None if atol is None else float(atol), None if rtol is None else float(rtol)
 
 

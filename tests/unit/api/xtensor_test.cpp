@@ -44,9 +44,9 @@ TEST_CASE("api: xtensor arrays move in and share their memory out", "[api]") {
 TEST_CASE("api: another dtype than the layer's is an error", "[api]") {
   const mha::Cache single = mha::run(small_layer()), wide = mha::run(small_layer<double>());
   CHECK(error_of([&] { single.get<double>("pattern"); }) ==
-        "pattern is float32, not float64: get<float>(\"pattern\") gives it");
+        "pattern is float32, not float64: use get<float>(\"pattern\")");
   CHECK(error_of([&] { wide["weights"]; }) ==
-        "weights is float64, not float32: get<double>(\"weights\") gives it");
+        "weights is float64, not float32: use get<double>(\"weights\")");
   CHECK((xt::allclose(xt::sum(wide.get<double>("weights"), {2}), 1.0)));
   const auto stream = [](mha::Place, const auto&) {};
   CHECK_THAT(error_of([&] { mha::each(small_layer<double>(), mha::Stage::q, stream); }),
