@@ -339,7 +339,7 @@ void MapCommand::note_undrawn(Picture& picture) {
   if ((tokens == 0 && !of_title) || common.quiet || undrawn_is_noted_) return;
   undrawn_is_noted_ = true;
   const std::string where =
-      tokens > 0 ? fmt::format("{}, which are numbered by position, #{}", counted(tokens, "labels"),
+      tokens > 0 ? fmt::format("{}, numbered by position: #{}", counted(tokens, "labels"),
                                of_title ? "3; the title has boxes" : "3")
                  : "the title, which has boxes instead";
   print_note(

@@ -179,7 +179,7 @@ TEST_CASE("map: labels that the font lacks characters of are positions, and a no
     return result.err;
   };
   const std::string lacks =
-      "lacks characters of 2 labels, which are numbered by position, #3; an SVG";
+      "lacks characters of 2 labels, numbered by position: #3; an SVG";
   CHECK_THAT(draw("a.png", tokens), Contains(lacks));
   CHECK_THAT(draw("a.png", as_numbers), !Contains("lacks"));
   draw("b.png", tokens), draw("c.png", as_numbers);
@@ -193,7 +193,7 @@ TEST_CASE("map: labels that the font lacks characters of are positions, and a no
   CHECK_THAT(draw("a.png", as_numbers, {"--title", "猫"}),
              Contains("lacks characters of the title"));
   CHECK_THAT(draw("a.png", tokens, {"--query", "1-2", "--key", "1-2"}),
-             Contains("lacks characters of 1 label:"));
+             Contains("lacks characters of 1 label, numbered by position: "));
   CHECK(draw("a.png", tokens, {"--quiet"}).empty());
 }
 

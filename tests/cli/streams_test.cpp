@@ -35,7 +35,7 @@ TEST_CASE("pipes: what is of no format is refused after its beginning") {
 }
 
 TEST_CASE("pipes: texts, labels and configs have a limit") {
-  const std::string limit = "is longer than 64 MiB, the most that is read from a pipe for  a text";
+  const std::string limit = "is longer than 64 MiB, the most that is read from a pipe for a text";
   refuses("\"$MHA\" tokens data/bard-gpt2 --text-file <(yes)", limit);
   refuses("\"$MHA\" predict data/bard-gpt2 --text-file - < <(cat /dev/zero)", limit);
   refuses("\"$MHA\" show data/quickstart.json --tokens <(yes)", limit);
@@ -44,7 +44,7 @@ TEST_CASE("pipes: texts, labels and configs have a limit") {
 
 TEST_CASE("pipes: raw bytes are as many as their shape says") {
   refuses("\"$MHA\" show q=<(cat /dev/zero):f32[2,3,4]",
-          "is longer than 96 bytes, the most that is read from a pipe for  float32 of (2, 3, 4)");
+          "is longer than 96 bytes, the most that is read from a pipe for float32 of (2, 3, 4)");
   const Result exact = bounded("\"$MHA\" show q=<(head -c 96 /dev/zero):f32[2,3,4] -s q -f csv");
   INFO(exact.err);
   CHECK(exact.code == 0);
@@ -53,7 +53,7 @@ TEST_CASE("pipes: raw bytes are as many as their shape says") {
 TEST_CASE("pipes: tensors that go on without end are refused by their size") {
   if (sanitized) return; // they have no limit of memory
   refuses("\"$MHA\" info <(printf '{\"X\": ['; yes '1,')",
-          "the most that is read from a pipe for  tensors");
+          "the most that is read from a pipe for tensors");
 }
 
 TEST_CASE("pipes: a whole one is read as ever") {
