@@ -74,7 +74,7 @@ void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const 
   const auto table = [&] {
     return headline(model_, loaded, text_style_) + "\n" +
            render::diff_table(loaded.layer, found, reference, outcome,
-                              fitted_commands(next_steps(options_, loaded, found), text_style_),
+                              wrapped_commands(next_steps(options_, loaded, found), text_style_),
                               text_style_);
   };
   if (line_a_layer_ && !found.stages.empty()) lines_.push_back(render::line_of(loaded.id, found));
@@ -133,9 +133,9 @@ std::string DiffRun::form_of_gelu() {
     text += line + "\n";
   if (form == GeluForms::Verdict::open) return text;
   differs_ =
-      "\n" + fitted_commands("Find why:   mha-inspect diagnose " + retyped(options_.request, "") +
-                                 retyped_against(options_.against) + "\n",
-                             text_style_);
+      "\n" + wrapped_commands("Find why:   mha-inspect diagnose " + retyped(options_.request, "") +
+                                  retyped_against(options_.against) + "\n",
+                              text_style_);
   return text;
 }
 
