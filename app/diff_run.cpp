@@ -75,7 +75,7 @@ void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const 
   const auto table = [&] {
     return headline(model_, loaded, text_style_) + "\n" +
            render::diff_table(loaded.layer, diff, reference, outcome,
-                              fitted_commands(next_steps(options_, loaded, diff), text_style_),
+                              wrapped_commands(next_steps(options_, loaded, diff), text_style_),
                               text_style_);
   };
   if (one_line_per_layer_ && !diff.stages.empty())
@@ -136,9 +136,9 @@ std::string DiffRun::report_gelu() {
     text += line + "\n";
   if (form == GeluForms::Verdict::open) return text;
   first_difference_ =
-      "\n" + fitted_commands("Find why:   mha-inspect diagnose " + retyped(options_.request, "") +
-                                 retyped_against(options_.against) + "\n",
-                             text_style_);
+      "\n" + wrapped_commands("Find why:   mha-inspect diagnose " + retyped(options_.request, "") +
+                                  retyped_against(options_.against) + "\n",
+                              text_style_);
   return text;
 }
 

@@ -80,7 +80,7 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
   if (asked_.effects.ablation == Ablation::resample && !asked_.effects.align_end)
     require_equal_lengths(texts.lengths());
   const TextGroups groups(texts, most_ablated, texts.layers().size(), common_);
-  const std::size_t done = kept.resume([&] { return mark_of_texts(model_, settings); },
+  const std::size_t done = kept.resume([&] { return run_fingerprint(model_, settings); },
                                        [&](RunState& state) { visit(rows, state); });
   if (is_mean && done < texts.lengths().size()) compute_replacement_means(groups);
   for (std::size_t n = 0; n < groups.count(); ++n) {

@@ -24,15 +24,16 @@ void FigureOptions::check(const std::string& form, const RunRequest& request,
     throw UsageError(fmt::format("--zoom is {}: more than 0 expected", *zoom));
   if (style.width == std::size_t{0}) throw UsageError("--width is 0: at least 1 expected");
   style.zoom = zoom.value_or(1);
-  refuse_beside(form);
-  const bool scaled = std::ranges::any_of(
+  refuse_picture_options(form);
+  const bool gives_scale = std::ranges::any_of(
       request.settings, [](const auto& setting) { return setting.first == "scale"; });
-  if (scaled && is_picture(form) && !zoom && !style.width)
+  if (gives_scale && is_picture(form) && !zoom && !style.width)
     print_note("--scale multiplies the scores; use --zoom or --width for a larger picture", common);
 }
 
-/// A picture in the terminal can have a title; a table cannot.
-void FigureOptions::refuse_beside(const std::string& form) const {
+/// Throws UsageError for an option that only pictures have. A picture in the terminal, which is
+/// text, can still have a title.
+void FigureOptions::refuse_picture_options(const std::string& form) const {
   if (is_picture(form)) return;
   const bool in_terminal = form == "text";
   for (const auto& [given, name] :
@@ -43,26 +44,27 @@ void FigureOptions::refuse_beside(const std::string& form) const {
     if (given)
       throw UsageError(
           fmt::format("{} applies to pictures: write to FILE.png, FILE.svg or FILE.pdf{}", name,
-                      style.annotate ? "; " + numbers : ""));
+                      style.annotate ? "; " + numbers_hint : ""));
 }
 
-std::string FigureOptions::title_of(std::string by_default) const {
+std::string FigureOptions::title_of(std::string default_title) const {
   if (no_title) return "";
-  return title.value_or(std::move(by_default));
+  return title.value_or(std::move(default_title));
 }
 
-void add_figure(Cli& cli, FigureOptions& figure, std::string numbers) {
-  figure.numbers = std::move(numbers);
+void add_figure(Cli& cli, FigureOptions& figure, std::string numbers_hint) {
+  figure.numbers_hint = std::move(numbers_hint);
   cli.shared_group("The figure");
   cli.value("--width", "N", figure.style.width,
-            "width in pixels: panels are as large as fits, letters keep their size");
-  cli.value("--zoom", "X", figure.zoom,
-            "enlarge everything X times: --zoom 3 for a PNG in print (--scale is a setting of the "
-            "layer)");
+            "the width in pixels; panels grow to fill it, text keeps its size");
+  cli.value(
+      "--zoom", "X", figure.zoom,
+      "enlarge everything X times, such as --zoom 3 for a printed PNG (--scale is a setting of the "
+      "layer)");
   cli.value("--title", "WORDS", figure.title,
             "the title; default: the stage or measure, and the source");
   cli.flag("--no-title", figure.no_title, "no title, for a figure with a caption");
-  cli.flag("--annotate", figure.style.annotate, "print its number on every cell");
+  cli.flag("--annotate", figure.style.annotate, "print the number of each cell in it");
 }
 
 void add_grid_option(Cli& cli, std::string& measure, const std::vector<std::string>& names) {
@@ -70,7 +72,8 @@ void add_grid_option(Cli& cli, std::string& measure, const std::vector<std::stri
                      "FILE.png, FILE.svg or FILE.pdf";
   constexpr std::size_t max_listed_names = 10; // longer lists do not fit the help
   if (names.size() <= max_listed_names) help += fmt::format("; one of {}", fmt::join(names, ", "));
-  cli.value("--grid", "MEASURE", measure, help).offers(names).chooses = false; // a picture's
+  Option& grid = cli.value("--grid", "MEASURE", measure, help).offers(names);
+  grid.chooses = false; // the same numbers are computed without it
 }
 
 std::string picture_format(const OutputOptions& output, bool grid_requested) {
@@ -85,8 +88,8 @@ std::string picture_format(const OutputOptions& output, bool grid_requested) {
   if (form == "text") return "text";
   if (!grid_requested) return "";
   if (form != "table")
-    throw UsageError(fmt::format("--grid draws a picture: text, .png, .svg or .pdf, not {}; "
-                                 "without --grid, {} has the numbers",
+    throw UsageError(fmt::format("--grid draws a picture as text, .png, .svg or .pdf, not as {}; "
+                                 "leave out --grid for the numbers as {}",
                                  form, form));
   return "text";
 }

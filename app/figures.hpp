@@ -16,20 +16,20 @@ struct FigureOptions {
   std::optional<std::string> title;
   std::optional<double> zoom;
   render::FigureStyle style;
-  std::string numbers; ///< how to print the same numbers, for messages
+  std::string numbers_hint; ///< how to print the same numbers, for messages
 
   /// Fills in the style. Throws UsageError for options that contradict each other or do not apply
   /// to `form`: "text" and the formats of tables are not pictures.
   void check(const std::string& form, const RunRequest& request, const Common& common);
-  /// The title, `by_default` unless the options set another; "" for none.
-  std::string title_of(std::string by_default) const;
+  /// The title, `default_title` unless the options set another; "" for none.
+  std::string title_of(std::string default_title) const;
 
 private:
-  void refuse_beside(const std::string& form) const;
+  void refuse_picture_options(const std::string& form) const;
 };
 
-/// `numbers`: how to get a picture's numbers, "`show` prints a map's numbers".
-void add_figure(Cli& cli, FigureOptions& figure, std::string numbers);
+/// `numbers_hint`: how to get a picture's numbers, "`show` prints a map's numbers".
+void add_figure(Cli& cli, FigureOptions& figure, std::string numbers_hint);
 
 /// Declares --grid; `names` are the measures that it accepts.
 void add_grid_option(Cli& cli, std::string& measure, const std::vector<std::string>& names);

@@ -72,7 +72,7 @@ void examples(std::string& out, const std::vector<Example>& list, const TextStyl
   for (const Example& example : list) {
     for (const std::string& line : render::wrapped(example.text, text_style.width - 4))
       out += "  " + text_style.dim("# " + line) + "\n";
-    out += "  " + fitted_command("mha-inspect " + example.line, 2, text_style.width) + "\n";
+    out += "  " + wrapped_command("mha-inspect " + example.line, 2, text_style.width) + "\n";
   }
 }
 

@@ -14,7 +14,8 @@ namespace mha::app {
 
 namespace {
 
-/// The first field of a state. Other versions may compute other bits or keep other fields.
+/// The first field of a state names the version that wrote it, because another one may compute
+/// different bits or keep different fields.
 constexpr std::string_view any_version = "mha-inspect-resume-",
                            this_version = "mha-inspect-resume-" MHA_VERSION;
 
@@ -74,53 +75,55 @@ void RunState::refuse() const {
        at_);
 }
 
-std::string mark_of_texts(const OpenedModel& model, const std::string& settings) {
+std::string run_fingerprint(const OpenedModel& model, const std::string& settings) {
   const Texts& texts = *model.texts();
-  Fingerprint mark;
-  mark.add(settings);
-  texts.add_to(mark);
-  // The layers of the first text: all texts share patches and weights.
+  Fingerprint fingerprint;
+  fingerprint.add(settings);
+  texts.add_to(fingerprint);
+  // All texts share patches and weights, so the layers of the first text represent all.
   const OpenedModel first(model, std::make_shared<const Texts>(texts, 0, 1, "--text", true));
   for (const LayerListing& layer : first.sources().layers())
-    mha::add_to(mark, first.outline(layer.id));
-  return mark.text();
+    mha::add_to(fingerprint, first.outline(layer.id));
+  return fingerprint.text();
 }
 
 ResumeFile::ResumeFile(bool asked, const std::string& result)
     : asked_(asked), path_(result + ".resume") {
   std::error_code ignored;
-  const bool is_device = std::filesystem::exists(result, ignored) &&
-                         !std::filesystem::is_regular_file(result, ignored);
-  if (asked && (result.empty() || result == "-" || is_device))
+  const bool is_not_a_file = std::filesystem::exists(result, ignored) &&
+                             !std::filesystem::is_regular_file(result, ignored);
+  if (asked && (result.empty() || result == "-" || is_not_a_file))
     throw UsageError("--resume keeps its state beside the result: give --output FILE");
 }
 
-std::optional<ResumeFile::Found> ResumeFile::find(const std::string& mark) {
-  mark_ = mark;
+std::optional<ResumeFile::Found> ResumeFile::find(const std::string& fingerprint) {
+  fingerprint_ = fingerprint;
   if (!asked_ || !std::filesystem::exists(path_)) return std::nullopt;
-  const io::NotAnInput earlier_state;
+  const io::NotAnInput not_an_input; // so that the next state may replace this one
   const io::Bytes bytes = io::read_bytes(path_);
   RunState state(std::string(bytes.text()), path_);
-  const auto word_of = [](RunState& from) {
+  const auto next_text = [](RunState& from) {
     std::string text;
     from.field(text);
     return text;
   };
-  const std::string_view word = bytes.text().substr(bytes.text().find(' ') + 1);
-  if (!word.starts_with(any_version))
-    fail("{}: not a state that --resume has written; it would keep its state there: move the file "
-         "away, or give another --output",
+  // The first field starts after its length.
+  const std::string_view version_field = bytes.text().substr(bytes.text().find(' ') + 1);
+  if (!version_field.starts_with(any_version))
+    fail("{}: not written by --resume, which would save its state there; move the file away, or "
+         "give another --output",
          path_);
-  if (const std::string version = word_of(state); version != this_version)
-    fail("{}: written by another version of mha-inspect ({}, this is {}), which may compute other "
-         "bits: continue with that version, or remove the file to start from the beginning",
+  if (const std::string version = next_text(state); version != this_version)
+    fail("{}: written by another version of mha-inspect ({}, this is {}), which may compute "
+         "different bits; continue with that version, or remove the file to start from the "
+         "beginning",
          path_, version.substr(any_version.size()), MHA_VERSION);
-  const std::string checksum = word_of(state), found = checksum_of(state.rest());
+  const std::string checksum = next_text(state), found = checksum_of(state.rest());
   if (found != checksum)
     fail("{}: damaged: its checksum is {}, not {}; remove the file to start from the beginning",
          path_, found, checksum);
-  if (word_of(state) != mark)
-    fail("{}: belongs to a run with another text, model, patch or setting: give the same ones to "
+  if (next_text(state) != fingerprint)
+    fail("{}: belongs to a run with another text, model, patch or setting; give the same ones to "
          "continue, remove the file to start from the beginning, or give another --output",
          path_);
   std::size_t texts = 0;
@@ -129,14 +132,15 @@ std::optional<ResumeFile::Found> ResumeFile::find(const std::string& mark) {
 }
 
 void ResumeFile::write(std::size_t texts, const std::string& state) const {
-  RunState head, of_run;
-  std::string mark = mark_, version(this_version);
-  const std::string body = of_run.field(mark).field(texts).text() + state;
+  std::string fingerprint = fingerprint_, version(this_version);
+  RunState run_fields;
+  const std::string body = run_fields.field(fingerprint).field(texts).text() + state;
   std::string checksum = checksum_of(body);
-  head.field(version).field(checksum);
+  RunState header;
+  header.field(version).field(checksum);
   io::OutputFile file(path_);
-  file.write(0, head.text());
-  file.write(head.text().size(), body);
+  file.write(0, header.text());
+  file.write(header.text().size(), body);
   file.commit();
 }
 
@@ -166,7 +170,7 @@ void GrowingFile::finish() {
 void GrowingFile::visit(RunState& state) {
   std::string so_far;
   if (state.writes() && file_ && size_ > 0) {
-    const io::NotAnInput own;
+    const io::NotAnInput not_an_input; // it is this run's own output
     so_far = io::read_bytes(file_->temporary()).text();
   }
   state.field(so_far);

@@ -64,7 +64,7 @@ private:
 
 /// A fingerprint of all that determines the results: weights, tokens, patches and, as `settings`,
 /// the options that choose what is computed and how it is written.
-std::string mark_of_texts(const OpenedModel& model, const std::string& settings);
+std::string run_fingerprint(const OpenedModel& model, const std::string& settings);
 
 class ResumeFile {
 public:
@@ -74,17 +74,18 @@ public:
   bool asked() const { return asked_; }
 
   /// The number of finished texts and the state of an earlier run, if there is one. Throws Error if
-  /// the file belongs to a run with another mark.
+  /// the file belongs to a run with another fingerprint.
   struct Found {
     std::size_t texts = 0;
     RunState state;
   };
-  std::optional<Found> find(const std::string& mark);
+  std::optional<Found> find(const std::string& fingerprint);
   /// Returns the number of finished texts, after `visit` has read their state from a RunState.
-  /// `mark` computes the run's mark, and is only called with --resume.
-  template <class Mark, class Visit> std::size_t resume(const Mark& mark, const Visit& visit) {
+  /// `fingerprint` computes the run's fingerprint, and is only called with --resume.
+  template <class Compute, class Visit>
+  std::size_t resume(const Compute& fingerprint, const Visit& visit) {
     if (!asked_) return 0;
-    std::optional<Found> found = find(mark());
+    std::optional<Found> found = find(fingerprint());
     if (!found) return 0;
     visit(found->state);
     return found->texts;
@@ -109,7 +110,7 @@ private:
   void write(std::size_t texts, const std::string& state) const;
 
   bool asked_;
-  std::string path_, mark_;
+  std::string path_, fingerprint_;
   Clock::time_point kept_{};
   Clock::duration saving_time_{};
 };

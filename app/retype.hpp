@@ -7,12 +7,12 @@
 
 namespace mha::app {
 
-/// The sources and the options of the layer, with the one layer chosen.
+/// The sources and options of a request as typed, with --layer for this one layer.
 std::string retyped(const RunRequest& request, const std::string& layer_id);
 /// Breaks a shell command at spaces outside quotes into lines that fit the window, joined by
-/// backslashes. `used`: the columns before the first line.
-std::string fitted_command(const std::string& line, std::size_t used, std::size_t width);
+/// backslashes. `column`: where the first line starts.
+std::string wrapped_command(const std::string& line, std::size_t column, std::size_t width);
 /// The same for each line "Title: mha-inspect …" of a text, if it is shown in a window.
-std::string fitted_commands(std::string_view text, const render::TextStyle& text_style);
+std::string wrapped_commands(std::string_view text, const render::TextStyle& text_style);
 
 } // namespace mha::app

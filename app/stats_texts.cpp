@@ -234,8 +234,9 @@ int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& co
   if (asked.options.top_texts) return write_top_texts(model, asked, form, common);
   TextStats stats(asked, form);
   ResumeFile kept(asked.options.resume, asked.output.path);
-  const std::size_t done = kept.resume([&] { return mark_of_texts(model, asked.settings + form); },
-                                       [&](RunState& state) { stats.visit(state); });
+  const std::size_t done =
+      kept.resume([&] { return run_fingerprint(model, asked.settings + form); },
+                  [&](RunState& state) { stats.visit(state); });
   bool first = true; // no group has been computed yet
   SeparatorWords separators(asked.measuring.separators);
   // --query selects in each text separately: from its end, or by its words.

@@ -9,8 +9,8 @@ namespace mha::app {
 
 /// --sweep and the options that belong to it.
 struct SweepOptions {
-  Text other;       ///< --patch-from
-  std::string path; ///< --patch-from-file
+  Text source;             ///< --patch-from
+  std::string source_path; ///< --patch-from-file
   std::vector<std::string> stages, over;
   std::string metric;
   bool raw = false;
@@ -31,6 +31,6 @@ struct SweepOutput {
 
 /// Computes and writes the sweep. `request` has answer, versus and places.
 void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepRequest request,
-               const SweepOutput& to, Common& common);
+               const SweepOutput& target, Common& common);
 
 } // namespace mha::app

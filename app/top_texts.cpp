@@ -92,8 +92,9 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
   const std::string id = model.chosen()[0];
   LongestVectors longest(*asked.options.top_texts);
   ResumeFile kept(asked.options.resume, asked.output.path);
-  const std::size_t done = kept.resume([&] { return mark_of_texts(model, asked.settings + form); },
-                                       [&](RunState& state) { longest.visit(state); });
+  const std::size_t done =
+      kept.resume([&] { return run_fingerprint(model, asked.settings + form); },
+                  [&](RunState& state) { longest.visit(state); });
   const TextGroups groups(*model.texts(), most_tokens_by_head, 1, common);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);

@@ -204,7 +204,7 @@ int DiagnoseCommand::run() {
     if (!as_json)
       sink((found.size() == 1 ? "" : "\n") + headline(model, loaded, text_style) + "\n" +
            diagnosis_text(diagnosis, text_style) +
-           fitted_commands(next_step(id, diagnosis), text_style));
+           wrapped_commands(next_step(id, diagnosis), text_style));
   }
   {
     const Stopwatch watch(common.write_s);

@@ -27,13 +27,13 @@ struct EffectsCommand {
   RunRequest request;
   Selection selection;
   OutputOptions output;
-  std::string ablate = "zero", align, set, grid;
+  std::string ablate = "zero", align, ablation_set, grid;
   FollowedTokens followed;
   std::optional<std::size_t> top, precision;
   bool centre = false, per_position = false, spread = false, resume = false;
   SweepOptions sweep;
   FigureOptions figure;
-  std::shared_ptr<const std::string> choices; ///< the given options that choose results
+  std::shared_ptr<const std::string> choices; ///< the given options that affect results
   Common common;
 
   int run();
@@ -41,13 +41,13 @@ struct EffectsCommand {
 private:
   /// Throws UsageError for options that contradict each other.
   void check() const;
-  EffectsRequest request_for(const Texts& text) const;
-  void draw(const std::vector<Effect>& found, const std::string& picture,
+  EffectsRequest effects_request(const Texts& texts) const;
+  void draw(const std::vector<Effect>& effects, const std::string& picture,
             const std::string& title) const;
-  void write(const TextEffects& texts, const std::string& form);
+  void write(const TextEffects& text_effects, const std::string& form);
 };
 
-/// The places of "layers.1.head_out[0,3] + layers.0.mlp_out", which are ablated together.
+/// Parses "layers.1.head_out[0,3] + layers.0.mlp_out" into places that are ablated together.
 std::vector<StageEdit> parse_ablation_set(const std::string& text, const std::string& ablate) {
   std::vector<StageEdit> places;
   std::size_t from = 0, depth = 0;
@@ -68,13 +68,13 @@ std::vector<StageEdit> parse_ablation_set(const std::string& text, const std::st
 }
 
 /// Draws the measure of --grid, or the first one that a head has.
-void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& picture,
+void EffectsCommand::draw(const std::vector<Effect>& effects, const std::string& picture,
                           const std::string& title) const {
   for (const EffectColumn& measure : effect_columns) {
     if (!grid.empty() && grid != measure.name) continue;
     std::vector<render::GridHead> cells;
     bool has_values = false;
-    for (const Effect& effect : found) {
+    for (const Effect& effect : effects) {
       if (effect.part != Component::head) continue;
       cells.push_back({std::to_string(*effect.layer), *effect.head, effect.*measure.number});
       has_values = has_values || (effect.*measure.number).has_value();
@@ -99,7 +99,7 @@ void require_effect_measure(const std::string& grid) {
 void EffectsCommand::check() const {
   require_effect_measure(grid);
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
-  if (sweep.asked() && (ablate != "zero" || !set.empty() || centre || per_position || top))
+  if (sweep.asked() && (ablate != "zero" || !ablation_set.empty() || centre || per_position || top))
     throw UsageError(
         "--ablate, --together, --centre, --per-position and --top have no effect on a sweep");
   const std::string picture = picture_format(output, !grid.empty());
@@ -109,7 +109,9 @@ void EffectsCommand::check() const {
   if (!picture.empty() && (per_position || top))
     throw UsageError("a picture shows every head: --top and --per-position apply to tables");
   if (spread && (per_position || !picture.empty() || top))
-    throw UsageError("--spread applies to a table with the means of every part");
+    throw UsageError(
+        "--spread applies to a table with the means of every part; leave out --per-position and "
+        "--top, and do not draw a picture");
   if (sweep.asked() && spread)
     throw UsageError("--spread: a sweep of several pairs always shows it beside the mean");
   if (sweep.asked() && resume)
@@ -124,14 +126,14 @@ void EffectsCommand::check() const {
   if (!request.layer.empty()) throw UsageError("effects lists every layer: --layer has no effect");
 }
 
-EffectsRequest EffectsCommand::request_for(const Texts& text) const {
+EffectsRequest EffectsCommand::effects_request(const Texts& texts) const {
   EffectsRequest effects;
   effects.ablation = ablate == "mean"       ? Ablation::mean
                      : ablate == "resample" ? Ablation::resample
                                             : Ablation::zero;
   effects.align_end = align == "end";
-  std::tie(effects.answer, effects.versus) = followed.ids(text);
-  effects.set = parse_ablation_set(set, ablate);
+  std::tie(effects.answer, effects.versus) = followed.ids(texts);
+  effects.set = parse_ablation_set(ablation_set, ablate);
   effects.centre = centre, effects.threads = common.threads;
   return effects;
 }
@@ -142,69 +144,72 @@ int EffectsCommand::run() {
   keep_freed_memory();
   request.stages = {"logits"};
   OpenedModel model = open_model(request, common);
-  const Texts& text = *model.texts();
-  text.require_token_numbers("effects");
-  report_notes(text.notes(), common);
+  const Texts& texts = *model.texts();
+  texts.require_token_numbers("effects");
+  report_notes(texts.notes(), common);
   const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked()) {
-    SweepRequest swept;
-    std::tie(swept.answer, swept.versus) = followed.ids(text);
-    swept.places = [this](const Texts& texts) { return predicted_places(texts, selection.query); };
-    run_sweep(sweep, model, std::move(swept), {output, picture, figure, precision}, common);
+    SweepRequest sweep_request;
+    std::tie(sweep_request.answer, sweep_request.versus) = followed.ids(texts);
+    sweep_request.places = [this](const Texts& measured) {
+      return predicted_places(measured, selection.query);
+    };
+    run_sweep(sweep, model, std::move(sweep_request), {output, picture, figure, precision}, common);
     return 0;
   }
   const std::string form = picture_or_form(output, !grid.empty());
   if (form == "npy")
-    throw UsageError("only a sweep (--sweep) is written as an array; effects are a table, CSV, "
-                     "JSON or a picture");
+    throw UsageError("only a sweep (--sweep) can be written as an array; write effects as a "
+                     "table, CSV, JSON or a picture");
   ResumeFile resume_file(resume, output.path);
   const bool streams = per_position && !top && !render::is_for_eyes(form);
   EffectRows rows(streams ? output.path : "", form, precision);
   const bool each_line = request.text.each_line;
-  if (each_line) note_skipped_lines(selection.query, text, common);
-  const EffectsRequest asked = request_for(text);
-  TextEffects texts({asked, selection.query, each_line ? Lacking::skip : Lacking::error,
-                     per_position, patch_across_texts(request).empty()},
-                    model, common);
+  if (each_line) note_skipped_lines(selection.query, texts, common);
+  const EffectsRequest requested = effects_request(texts);
+  TextEffects text_effects({requested, selection.query, each_line ? Lacking::skip : Lacking::error,
+                            per_position, patch_across_texts(request).empty()},
+                           model, common);
   std::string settings = fmt::format("effects\n{}{} {}", *choices, form, top.has_value());
   // The tokens in a file may change although the options do not.
   if (!followed.answer.path.empty())
-    settings += fmt::format("\n{}", fmt::join(asked.answer.ids(), ","));
+    settings += fmt::format("\n{}", fmt::join(requested.answer.ids(), ","));
   if (!followed.versus.path.empty())
-    settings += fmt::format("\n{}", fmt::join(asked.versus.ids(), ","));
-  texts.compute(streams ? &rows : nullptr, resume_file, settings);
+    settings += fmt::format("\n{}", fmt::join(requested.versus.ids(), ","));
+  text_effects.compute(streams ? &rows : nullptr, resume_file, settings);
   if (streams) {
     const Stopwatch watch(common.write_s);
     rows.finish();
   } else if (!picture.empty()) {
-    draw(texts.found(), picture, title_of(model));
+    draw(text_effects.found(), picture, title_of(model));
   } else {
-    write(texts, form);
+    write(text_effects, form);
   }
   resume_file.remove();
-  texts.report();
+  text_effects.report();
   return 0;
 }
 
-/// Writes the effects, those of --top with the largest first.
-void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
-  std::vector<Effect> found = texts.found();
+/// Writes all effects, or the --top N largest ones in decreasing order.
+void EffectsCommand::write(const TextEffects& text_effects, const std::string& form) {
+  std::vector<Effect> effects = text_effects.found();
   if (top) {
-    std::erase_if(found, [](const Effect& effect) {
+    std::erase_if(effects, [](const Effect& effect) {
       return effect.part != Component::head && effect.part != Component::set;
     });
     const auto magnitude = [](const Effect& effect) {
       const double number = effect.kl ? *effect.kl : effect.change.value_or(0);
-      return std::isnan(number) ? -1 : number; // NaN has no order
+      return std::isnan(number) ? -1 : number; // NaN sorts last
     };
-    std::ranges::stable_sort(found, std::greater<>(), magnitude);
-    found.resize(std::min(found.size(), *top));
+    std::ranges::stable_sort(effects, std::greater<>(), magnitude);
+    effects.resize(std::min(effects.size(), *top));
   }
   const Stopwatch watch(common.write_s);
-  render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>()};
+  render::EffectsView view{per_position,
+                           spread ? text_effects.deviations() : std::vector<Effect>()};
   view.answer = followed.in_words(view.answer);
   const render::TextStyle text_style = text_style_of(output, common.color);
-  write_text(output.path, effects_table(found, view, text_style.width)
+  write_text(output.path, effects_table(effects, view, text_style.width)
                               .as(form, text_style, precision, render::indented));
 }
 
@@ -231,19 +236,19 @@ Run declare_effects(Cli& cli) {
             "the mean over the positions of --query; --query all uses every position.");
   cli.group("Effects");
   cli.choice("--ablate", {"zero", "mean", "resample"}, effects->ablate,
-             "the replacement of a part: zero (the default), its mean over all positions, or the "
-             "next text's values");
+             "what replaces a part: zero (the default), its mean over all positions, or the next "
+             "text's values");
   cli.choice("--align", {"end"}, effects->align,
-             "for texts of unequal length, align positions at the end of the next text; a position "
-             "that it does not reach keeps its own value");
+             "align texts of unequal length at their ends; positions before the start of the next "
+             "text keep their own values");
   Option set;
   set.name = "--together", set.value_name = "PLACES", set.repeats = true;
-  set.help = "also ablate these places together, in a row of their own: 'layers.1.head_out[[0,3]] "
+  set.help = "also ablate these places together, in a separate row: 'layers.1.head_out[[0,3]] "
              "+ layers.0.mlp_out'";
   set.set = [effects](const std::string& places) {
-    if (!effects->set.empty())
-      throw UsageError("--together is given twice, but takes one set; join the places by ' + '");
-    effects->set = places;
+    if (!effects->ablation_set.empty())
+      throw UsageError("--together is given twice, but takes one set; join the places with ' + '");
+    effects->ablation_set = places;
   };
   cli.add(std::move(set)).formerly("--set");
   add_followed_tokens(cli, effects->followed,
@@ -251,15 +256,15 @@ Run declare_effects(Cli& cli) {
                       "a token whose logit is subtracted from the answer's");
   cli.flag("--centre", effects->centre, "subtract the mean logit of the vocabulary");
   cli.flag("--per-position", effects->per_position,
-           "one row for each part and position instead of their mean");
+           "one row for each part and position instead of the mean over positions");
   cli.flag("--spread", effects->spread,
            "show the standard deviation over the predictions beside each mean")
-      .chooses = false; // it is always computed
-  // The effects of all heads are computed.
+      .chooses = false; // the deviation is always computed
+  // All effects are computed, whichever of them --top shows.
   cli.value("--top", "N", effects->top, "only the N heads with the largest effect").chooses = false;
   cli.flag("--resume", effects->resume,
-           "keep the progress over many texts in FILE.resume beside --output FILE, and continue "
-           "from there")
+           "save the progress over many texts in FILE.resume beside --output FILE, and continue "
+           "from it")
       .chooses = false;
   add_sweep(cli, effects->sweep);
   add_selection(cli, effects->selection,
@@ -273,7 +278,7 @@ Run declare_effects(Cli& cli) {
                 [effects] { return picture_or_form(effects->output, !effects->grid.empty()); });
   add_layer(cli, effects->request);
   cli.unused({"--tokens", "--key-tokens"},
-             [] { return std::string("has no effect: no labels are printed"); });
+             [] { return std::string("has no effect: no token labels are printed"); });
   add_common(cli, effects->common);
   add_effects_examples(cli);
   return [effects] { return effects->run(); };

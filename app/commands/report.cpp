@@ -1,4 +1,4 @@
-// report: writes layers as one HTML page.
+// report: writes layers to HTML pages.
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
@@ -27,20 +27,21 @@ struct ReportCommand {
   void add_reports(OpenedModel& model, Pages& pages);
   void compute_effects(const OpenedModel& model);
   void add_effects(LayerReport& report) const;
-  LayerReport report_of(const LoadedLayer& loaded, const ComputeLayer& by,
-                        const std::optional<IndexList>& heads, std::size_t batch, double parts);
+  LayerReport report_of(const LoadedLayer& loaded, const ComputeLayer& compute,
+                        const std::optional<IndexList>& heads, std::size_t batch,
+                        double reports_on_page);
 
 private:
   std::vector<Effect> effects_;
 };
 
-/// A measure of effects on the page.
-struct PageEffect {
+/// A measure of effects that pages show.
+struct EffectMeasure {
   const char* name;
   const char* text;
-  std::optional<double> Effect::*of;
+  std::optional<double> Effect::*number;
 };
-constexpr PageEffect page_effects[]{
+constexpr EffectMeasure effect_measures[]{
     {"kl", "how the prediction changes without the head: D(clean ‖ without it), in nats",
      &Effect::kl},
     {"loss_change", "how much the loss of the next token increases without the head",
@@ -55,36 +56,36 @@ void ReportCommand::compute_effects(const OpenedModel& model) {
   if (!model.texts())
     throw UsageError("--effects needs a prediction: give a whole model and a text");
   const Stopwatch watch(common.compute_s);
-  EffectsRequest asked;
-  asked.places = predicted_places(*model.texts(), std::nullopt), asked.threads = common.threads;
-  effects_ = effects(*model.text_layers(), asked);
+  EffectsRequest last_tokens;
+  last_tokens.places = predicted_places(*model.texts(), std::nullopt);
+  last_tokens.threads = common.threads;
+  effects_ = effects(*model.text_layers(), last_tokens);
 }
 
-/// Adds means over the predictions of the page's batch item.
+/// Adds each head's mean effect over the predictions of the report's batch item.
 void ReportCommand::add_effects(LayerReport& report) const {
-  std::vector<Effect> own;
-  for (const Effect& one : effects_)
-    if (one.part == Component::head && std::to_string(*one.layer) == report.id &&
-        one.batch == report.batch.value_or(0))
-      own.push_back(one);
-  const std::vector<Effect> means = mean_over_places(own);
-  for (const PageEffect& effect : page_effects) {
-    if (std::ranges::none_of(effects_, [&](const Effect& one) {
-          return one.part == Component::head && (one.*effect.of).has_value();
+  std::vector<Effect> of_report;
+  for (const Effect& effect : effects_)
+    if (effect.part == Component::head && std::to_string(*effect.layer) == report.id &&
+        effect.batch == report.batch.value_or(0))
+      of_report.push_back(effect);
+  const std::vector<Effect> means = mean_over_places(of_report);
+  for (const EffectMeasure& measure : effect_measures) {
+    if (std::ranges::none_of(effects_, [&](const Effect& effect) {
+          return effect.part == Component::head && (effect.*measure.number).has_value();
         }))
       continue;
     HeadNumbers& numbers = report.effects.emplace_back();
-    numbers.name = effect.name, numbers.text = effect.text;
+    numbers.name = measure.name, numbers.text = measure.text;
     for (const std::size_t head : report.heads) {
-      const auto found =
-          std::ranges::find(means, std::optional(head), [](const Effect& one) { return one.head; });
-      numbers.of_heads.push_back(found == means.end() ? std::nullopt : (*found).*effect.of);
+      const auto mean = std::ranges::find(means, std::optional(head), &Effect::head);
+      numbers.of_heads.push_back(mean == means.end() ? std::nullopt : (*mean).*measure.number);
     }
   }
 }
 
 void ReportCommand::add_reports(OpenedModel& model, Pages& pages) {
-  const bool page_a_layer = mentions(output.path, "{layer}");
+  const bool page_per_layer = mentions(output.path, "{layer}");
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
@@ -95,30 +96,31 @@ void ReportCommand::add_reports(OpenedModel& model, Pages& pages) {
     for (const PlannedFile& file : planned_files(output.path, loaded, selection, per_head, false)) {
       const std::vector<std::size_t> batches =
           resolved(file.selection.batch, layer.dims.B, "batch items").indices;
-      const auto parts =
-          static_cast<double>((page_a_layer ? 1 : model.chosen().size()) * batches.size());
+      const auto reports_on_page =
+          static_cast<double>((page_per_layer ? 1 : model.chosen().size()) * batches.size());
       auto page = std::ranges::find(pages, file.path, &Pages::value_type::first);
       if (page == pages.end()) page = pages.insert(page, {file.path, {}});
       for (std::size_t batch : batches)
         page->second.push_back(
-            report_of(loaded, model.compute(), file.selection.head, batch, parts));
+            report_of(loaded, model.compute(), file.selection.head, batch, reports_on_page));
     }
   }
 }
 
-/// The report on one batch item of one layer. `parts`: how many share the page's size.
-LayerReport ReportCommand::report_of(const LoadedLayer& loaded, const ComputeLayer& by,
+/// The report on one batch item of one layer. `reports_on_page`: how many share the page's size.
+LayerReport ReportCommand::report_of(const LoadedLayer& loaded, const ComputeLayer& compute,
                                      const std::optional<IndexList>& heads, std::size_t batch,
-                                     double parts) {
+                                     double reports_on_page) {
   const Layer& layer = loaded.layer;
-  ReportRequest wanted;
-  wanted.batch = batch;
-  wanted.selection.head = heads;
-  wanted.threads = common.threads, wanted.compute = by;
-  // Base64 turns three bytes into four; the template has 0.15 MB.
-  wanted.limit = static_cast<std::size_t>(std::max(0.0, max_size - 0.15) * 1e6 * 3 / 4 / parts);
-  wanted.all_exact = static_cast<std::size_t>(400e3 / parts);
-  LayerReport report = mha::report(layer, wanted);
+  ReportRequest item;
+  item.batch = batch;
+  item.selection.head = heads;
+  item.threads = common.threads, item.compute = compute;
+  // The page's own template takes 0.15 MB, and Base64 turns three bytes into four.
+  item.limit =
+      static_cast<std::size_t>(std::max(0.0, max_size - 0.15) * 1e6 * 3 / 4 / reports_on_page);
+  item.all_exact = static_cast<std::size_t>(400e3 / reports_on_page);
+  LayerReport report = mha::report(layer, item);
   report.id = loaded.id;
   report.headline = description(loaded);
   add_effects(report);
@@ -153,10 +155,11 @@ int ReportCommand::run() {
 Run declare_report(Cli& cli) {
   const auto report = std::make_shared<ReportCommand>();
   cli.about(
-      "Writes a self-contained HTML page that opens from disk without a network: every head as a "
-      "small map, sorted by any measure of `stats`; one head with lines between tokens and as a "
-      "matrix of exact values; one query step by step; and each head's contribution to the output. "
-      "Any stage can be given as a start: with `weights` alone, the page has no steps.");
+      "Writes a self-contained HTML page that opens from disk without a network. It shows every "
+      "head as a small map, sorted by any measure of `stats`; one head with lines between tokens "
+      "and as a matrix of exact values; one query step by step; and each head's contribution to "
+      "the output. A layer can start from any stage; if only `weights` are given, the page has no "
+      "steps.");
   add_selection(cli, report->selection,
                 {.batch = true, .head = true, .query = false, .key = false});
   cli.group("Output");
@@ -167,15 +170,16 @@ Run declare_report(Cli& cli) {
   cli.flag("--effects", report->with_effects,
            "for a whole model with a text: also show the effect of ablating each head on the "
            "prediction");
-  cli.value("--max-size", "MB", report->max_size,
-            "the maximum size of the page; default: 24. Weights are exact if they fit, otherwise "
-            "rounded to 16 bits, which the page states");
+  cli.value(
+      "--max-size", "MB", report->max_size,
+      "the maximum size of the page; default: 24. Weights are exact if they fit; otherwise they "
+      "are rounded to 16 bits, and the page notes it");
   add_layer(cli, report->request);
   add_common(cli, report->common);
-  cli.example("report data/quickstart.json -o page.html", "write a page on one layer");
+  cli.example("report data/quickstart.json -o page.html", "write a page about one layer");
   cli.example("report data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' "
               "--tokens data/induction/tokens.json -o page.html",
-              "write one page on every layer of a checkpoint, with labels");
+              "write one page about every layer of a checkpoint, with token labels");
   return [report] { return report->run(); };
 }
 

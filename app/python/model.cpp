@@ -18,7 +18,7 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-/// The options of a call. The caller keeps `progress` alive during the call.
+/// The options of one computation, during which the caller keeps `progress` alive.
 RunOptions options_of(std::vector<std::string> keep, std::vector<Patch> patches, bool streams,
                       std::size_t threads, const py::object& progress) {
   RunOptions options;
@@ -34,37 +34,37 @@ Model open(std::string folder, const std::string& dtype, std::optional<std::size
   options.settings = std::move(settings), options.memory = memory;
   options.naming = std::move(naming);
   options.dtype = precision_named(dtype);
-  const Unlocked free;
+  const Unlocked lock_released;
   return Model(std::move(folder), std::move(options));
 }
 
-Patch rows(const std::string& place, py::function function) {
-  // The last owner of the patch deletes the function, from any thread.
-  const auto kept =
-      std::shared_ptr<py::function>(new py::function(std::move(function)), [](py::function* last) {
+Patch patch_of_rows(const std::string& place, py::function function) {
+  // The last copy of the patch may be destroyed on a thread without the interpreter's lock.
+  const auto shared =
+      std::shared_ptr<py::function>(new py::function(std::move(function)), [](py::function* owned) {
         const py::gil_scoped_acquire lock;
-        delete last;
+        delete owned;
       });
-  return Patch::rows(place, [kept](Place at, Tensor row) {
-    const Call call;
+  return Patch::rows(place, [shared](Place at, Tensor row) {
+    const Call lock_held;
     const py::tuple where = py::make_tuple(at.batch, at.head, at.token);
-    return tensor_of((*kept)(where, array_of(row.at(0))).cast<Array>());
+    return tensor_of((*shared)(where, array_of(row.at(0))).cast<Array>());
   });
 }
 
 void stream_model(const Model& model, const Tokens& tokens, const std::vector<std::string>& stages,
-                  const py::function& use, std::vector<Patch> patches, std::size_t threads,
+                  const py::function& callback, std::vector<Patch> patches, std::size_t threads,
                   const py::object& progress) {
   const RunOptions options = options_of({}, std::move(patches), true, threads, progress);
-  const Unlocked free;
+  const Unlocked lock_released;
   model.stream(
       tokens, stages,
       [&](const At& at, Place place, Tensor rows) {
-        const Call call;
+        const Call lock_held;
         const std::string& layer = at.layer.id();
         const std::string name =
             (layer.empty() ? "" : "layers." + layer + ".") + std::string(name_of(at.stage));
-        use(name, py::make_tuple(place.batch, place.head, place.token), array_of(rows));
+        callback(name, py::make_tuple(place.batch, place.head, place.token), array_of(rows));
       },
       options);
 }
@@ -74,11 +74,11 @@ using unlocked = py::call_guard<Unlocked>;
 void add_patch(py::module_& module) {
   class_of<Patch>(module, "Patch")
       .def_static("written", [](std::string text) { return Patch(std::move(text)); })
-      .def_static("of", [](const std::string& place,
-                           const Array& value) { return Patch(place, tensor_of(value)); })
+      .def_static("from_array", [](const std::string& place,
+                                   const Array& value) { return Patch(place, tensor_of(value)); })
       .def_static("from_run",
                   [](const std::string& place, const Run& run) { return Patch::from(place, run); })
-      .def_static("rows", &rows);
+      .def_static("rows", &patch_of_rows);
 }
 
 void add_tokens(py::module_& module) {
@@ -104,11 +104,11 @@ void add_run(py::module_& module) {
       .def("loss", &Run::loss, unlocked())
       .def("predictions",
            [](const Run& run, std::int64_t position, std::size_t top, std::size_t text) {
-             const std::vector<Predicted> found =
+             const std::vector<Predicted> predictions =
                  without_lock([&] { return run.predictions(position, top, text); });
              py::list list;
-             for (const Predicted& one : found)
-               list.append(py::make_tuple(one.id, one.piece, one.logit, one.probability));
+             for (const Predicted& token : predictions)
+               list.append(py::make_tuple(token.id, token.piece, token.logit, token.probability));
              return list;
            })
       .def("heads",
@@ -122,8 +122,8 @@ void add_run(py::module_& module) {
               const std::optional<std::vector<std::int64_t>>& positions, std::size_t threads,
               const py::object& progress) {
              const RunOptions options = options_of({}, {}, true, threads, progress);
-             const Indexes chosen = positions ? Indexes(*positions) : Indexes();
-             return array_of(without_lock([&] { return run.effects(column, chosen, options); }));
+             const Indexes indexes = positions ? Indexes(*positions) : Indexes();
+             return array_of(without_lock([&] { return run.effects(column, indexes, options); }));
            })
       .def("with_",
            [](const Run& run, std::vector<Patch> patches, std::vector<std::string> keep,

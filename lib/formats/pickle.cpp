@@ -31,7 +31,7 @@ std::string Pickle::name(Ref ref) const {
                          own = text(static_cast<Ref>(nodes_[ref].b));
   std::string whole(module.substr(0, most_of_name));
   whole += '.';
-  return modern_name(whole.append(own.substr(0, most_of_name)));
+  return canonical_python_name(whole.append(own.substr(0, most_of_name)));
 }
 
 std::string Pickle::record_class(Ref ref) const {

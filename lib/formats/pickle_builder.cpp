@@ -22,23 +22,23 @@ bool parsed_whole(std::string_view text, const std::from_chars_result& parsed) {
 } // namespace
 
 PickleBuilder::PickleBuilder(std::string where, std::size_t size) : size_(size) {
-  to_.where_ = std::move(where);
-  to_.nodes_.push_back({});
+  pickle_.where_ = std::move(where);
+  pickle_.nodes_.push_back({});
 }
 
 void PickleBuilder::refuse(std::string_view what) const {
-  fail("{}: byte {}: {}", to_.where_, byte_, what);
+  fail("{}: byte {}: {}", pickle_.where_, offset_, what);
 }
 
 PickleBuilder::Ref PickleBuilder::add(Pickle::Node node) {
-  if (to_.nodes_.size() > most_values)
+  if (pickle_.nodes_.size() > most_values)
     refuse(fmt::format("more than {} values, which no checkpoint has", most_values));
-  to_.nodes_.push_back(node);
-  return static_cast<Ref>(to_.nodes_.size() - 1);
+  pickle_.nodes_.push_back(node);
+  return static_cast<Ref>(pickle_.nodes_.size() - 1);
 }
 
-PickleBuilder::Ref PickleBuilder::add_truth(bool value) {
-  Ref& known = truths_[value ? 1 : 0];
+PickleBuilder::Ref PickleBuilder::add_boolean(bool value) {
+  Ref& known = booleans_[value ? 1 : 0];
   if (known == 0) known = add({Kind::boolean, false, 0, value, 0});
   return known;
 }
@@ -52,22 +52,23 @@ PickleBuilder::Ref PickleBuilder::add_text(Kind kind, std::string_view text) {
 }
 
 PickleBuilder::Ref PickleBuilder::add_owned(Kind kind, std::string text) {
-  return add_text(kind, to_.owned_texts_.emplace_back(std::move(text)));
+  return add_text(kind, pickle_.owned_texts_.emplace_back(std::move(text)));
 }
 
 PickleBuilder::Ref PickleBuilder::add_list(Kind kind, List list) {
-  to_.lists_.push_back(std::move(list));
-  return add({kind, false, 0, to_.lists_.size() - 1, 0});
+  pickle_.lists_.push_back(std::move(list));
+  return add({kind, false, 0, pickle_.lists_.size() - 1, 0});
 }
 
-PickleBuilder::Ref PickleBuilder::add_name(Ref module, Ref own) {
-  if (!to_.is_string(own) || !to_.is_string(module)) refuse("a name that is not text");
-  return add({Kind::name, false, 0, module, own});
+PickleBuilder::Ref PickleBuilder::add_name(Ref module, Ref name) {
+  if (!pickle_.is_string(name) || !pickle_.is_string(module)) refuse("a name that is not text");
+  return add({Kind::name, false, 0, module, name});
 }
 
-PickleBuilder::Ref PickleBuilder::add_record(Ref of, Ref arguments) {
-  if (!to_.is(of, Kind::name)) refuse("creates an object of something that is not a class");
-  return add_list(Kind::record, {of, arguments});
+PickleBuilder::Ref PickleBuilder::add_record(Ref class_name, Ref arguments) {
+  if (!pickle_.is(class_name, Kind::name))
+    refuse("creates an object of something that is not a class");
+  return add_list(Kind::record, {class_name, arguments});
 }
 
 PickleBuilder::Ref PickleBuilder::add_long(std::string_view raw) {
@@ -79,8 +80,8 @@ PickleBuilder::Ref PickleBuilder::add_long(std::string_view raw) {
   return add_integer(static_cast<std::int64_t>(value));
 }
 
-PickleBuilder::Ref PickleBuilder::add_decimal(std::string_view text, bool may_be_truth) {
-  if (may_be_truth && (text == "00" || text == "01")) return add_truth(text == "01");
+PickleBuilder::Ref PickleBuilder::add_decimal(std::string_view text, bool may_be_boolean) {
+  if (may_be_boolean && (text == "00" || text == "01")) return add_boolean(text == "01");
   std::string_view digits = text;
   if (digits.ends_with('L')) digits.remove_suffix(1);
   std::int64_t value = 0;
@@ -96,38 +97,38 @@ PickleBuilder::Ref PickleBuilder::add_float(std::string_view text) {
   return add_real(value);
 }
 
-void PickleBuilder::append(Ref at, const List& values) {
-  Ref list = at;
-  if (to_.is(at, Kind::record)) {
-    list = to_.nodes_[at].extra;
-    if (list == 0) to_.nodes_[at].extra = list = add_list(Kind::list, {});
-  } else if (!to_.is(at, Kind::list) && !to_.is(at, Kind::set)) {
+void PickleBuilder::append(Ref container, const List& values) {
+  Ref list = container;
+  if (pickle_.is(container, Kind::record)) {
+    list = pickle_.nodes_[container].extra;
+    if (list == 0) pickle_.nodes_[container].extra = list = add_list(Kind::list, {});
+  } else if (!pickle_.is(container, Kind::list) && !pickle_.is(container, Kind::set)) {
     refuse("appends to something that is not a list");
   }
-  List& to = list_of(list);
-  to.insert(to.end(), values.begin(), values.end());
+  List& items = list_of(list);
+  items.insert(items.end(), values.begin(), values.end());
 }
 
-void PickleBuilder::set_items(Ref at, const List& keys_and_values) {
+void PickleBuilder::set_items(Ref dict, const List& keys_and_values) {
   if (keys_and_values.size() % 2 != 0) refuse("a key without a value");
-  Ref dict = at;
-  if (to_.is(at, Kind::record)) {
-    dict = static_cast<Ref>(to_.nodes_[at].b);
-    if (dict == 0) to_.nodes_[at].b = dict = add_list(Kind::dict, {});
-  } else if (!to_.is(at, Kind::dict)) {
+  Ref list = dict;
+  if (pickle_.is(dict, Kind::record)) {
+    list = static_cast<Ref>(pickle_.nodes_[dict].b);
+    if (list == 0) pickle_.nodes_[dict].b = list = add_list(Kind::dict, {});
+  } else if (!pickle_.is(dict, Kind::dict)) {
     refuse("sets an item of something that is not a dict");
   }
-  List& to = list_of(dict);
-  to.insert(to.end(), keys_and_values.begin(), keys_and_values.end());
+  List& items = list_of(list);
+  items.insert(items.end(), keys_and_values.begin(), keys_and_values.end());
 }
 
-void PickleBuilder::build(Ref at, Ref state) {
-  switch (to_.kind(at)) {
+void PickleBuilder::set_state(Ref object, Ref state) {
+  switch (pickle_.kind(object)) {
   case Kind::record:
-    list_of(at).push_back(state);
+    list_of(object).push_back(state);
     break;
   case Kind::call:
-    to_.nodes_[at].b = state;
+    pickle_.nodes_[object].b = state;
     break;
   case Kind::dict:
   case Kind::list:
@@ -150,11 +151,11 @@ PickleBuilder::List PickleBuilder::copied(std::span<const Ref> values) {
 PickleBuilder::Ref PickleBuilder::dict_of(std::string_view name, std::span<const Ref> arguments) {
   if (name == "collections.defaultdict" && !arguments.empty()) arguments = arguments.subspan(1);
   List list;
-  if (!arguments.empty() && to_.is(arguments[0], Kind::dict)) {
-    list = copied(to_.items(arguments[0]));
+  if (!arguments.empty() && pickle_.is(arguments[0], Kind::dict)) {
+    list = copied(pickle_.items(arguments[0]));
   } else if (!arguments.empty()) {
-    for (const Ref pair : copied(to_.items(arguments[0]))) {
-      const std::span<const Ref> both = to_.items(pair);
+    for (const Ref pair : copied(pickle_.items(arguments[0]))) {
+      const std::span<const Ref> both = pickle_.items(pair);
       if (both.size() != 2) refuse(fmt::format("{} of items that are not pairs", name));
       list.insert(list.end(), both.begin(), both.end());
     }
@@ -164,58 +165,59 @@ PickleBuilder::Ref PickleBuilder::dict_of(std::string_view name, std::span<const
 
 /// _codecs.encode(text, "latin1"): bytes of protocols below 3.
 PickleBuilder::Ref PickleBuilder::encoded(std::span<const Ref> arguments) {
-  if (!to_.is(arguments[0], Kind::text)) refuse("encodes something that is not text");
+  if (!pickle_.is(arguments[0], Kind::text)) refuse("encodes something that is not text");
   const std::string_view code =
-      arguments.size() > 1 && to_.is_string(arguments[1]) ? to_.text(arguments[1]) : "";
+      arguments.size() > 1 && pickle_.is_string(arguments[1]) ? pickle_.text(arguments[1]) : "";
   if (code != "latin1" && code != "latin-1")
     refuse("encodes a text in an encoding other than latin1");
-  const Ref made = add_text(Kind::bytes, to_.text(arguments[0]));
-  to_.nodes_[made].flag = true;
+  const Ref made = add_text(Kind::bytes, pickle_.text(arguments[0]));
+  pickle_.nodes_[made].flag = true;
   return made;
 }
 
 /// _rebuild_from_type_v2(rebuild, class, arguments, state): the result of `rebuild` with the
-/// arguments, if it is one of the calls that make a tensor; class and attributes are dropped.
-PickleBuilder::Ref PickleBuilder::typed(const std::string& name, std::span<const Ref> arguments) {
+/// arguments, if that is a call that makes a tensor. The class and the state are dropped.
+PickleBuilder::Ref PickleBuilder::from_type(const std::string& name,
+                                            std::span<const Ref> arguments) {
   using Rule = PickleRule::Kind;
-  if (arguments.size() < 3 || !to_.is(arguments[0], Kind::name) ||
-      !to_.is(arguments[2], Kind::tuple))
+  if (arguments.size() < 3 || !pickle_.is(arguments[0], Kind::name) ||
+      !pickle_.is(arguments[2], Kind::tuple))
     refuse(fmt::format("calls {} with other arguments than PyTorch", name));
-  const std::string rebuild = to_.name(arguments[0]);
+  const std::string rebuild = pickle_.name(arguments[0]);
   const std::optional<PickleRule> rule = rule_of(rebuild);
-  const bool tensor = rule && (rule->kind == Rule::call || rule->kind == Rule::first);
+  const bool tensor = rule && (rule->kind == Rule::call || rule->kind == Rule::first_argument);
   if (!tensor) refuse(fmt::format("calls {}, {}", shown(rebuild), refusal_of(rebuild)));
   return result(*rule, arguments[0], arguments[2]);
 }
 
 PickleBuilder::Ref PickleBuilder::result(const PickleRule& rule, Ref callee, Ref arguments) {
   using Rule = PickleRule::Kind;
-  const std::string name = to_.name(callee);
-  const std::span<const Ref> given = to_.items(arguments);
-  const bool may_be_empty = rule.kind == Rule::no_bytes || rule.kind == Rule::dict ||
+  const std::string name = pickle_.name(callee);
+  const std::span<const Ref> given = pickle_.items(arguments);
+  const bool may_be_empty = rule.kind == Rule::empty_bytes || rule.kind == Rule::dict ||
                             rule.kind == Rule::set || rule.kind == Rule::list ||
-                            rule.kind == Rule::all || rule.kind == Rule::inert;
+                            rule.kind == Rule::argument_tuple || rule.kind == Rule::inert;
   if (given.empty() && !may_be_empty) refuse(fmt::format("calls {} without an argument", name));
   switch (rule.kind) {
   case Rule::dict:
     return dict_of(name, given);
   case Rule::set:
-    return add_list(Kind::set, given.empty() ? List{} : copied(to_.items(given[0])));
+    return add_list(Kind::set, given.empty() ? List{} : copied(pickle_.items(given[0])));
   case Rule::list:
-    return add_list(Kind::list, given.empty() ? List{} : copied(to_.items(given[0])));
-  case Rule::first:
+    return add_list(Kind::list, given.empty() ? List{} : copied(pickle_.items(given[0])));
+  case Rule::first_argument:
     return given[0];
-  case Rule::all:
+  case Rule::argument_tuple:
     return arguments;
-  case Rule::object:
+  case Rule::reconstructor:
     return add_record(given[0], 0);
   case Rule::encode:
     return encoded(given);
-  case Rule::no_bytes:
+  case Rule::empty_bytes:
     if (!given.empty()) refuse(fmt::format("calls {} with an argument", name));
     return add_text(Kind::bytes, "");
-  case Rule::typed:
-    return typed(name, given);
+  case Rule::from_type:
+    return from_type(name, given);
   case Rule::inert:
     return add_record(callee, 0);
   case Rule::call:
@@ -225,38 +227,38 @@ PickleBuilder::Ref PickleBuilder::result(const PickleRule& rule, Ref callee, Ref
 }
 
 PickleBuilder::Ref PickleBuilder::call(Ref callee, Ref arguments) {
-  if (!to_.is(callee, Kind::name)) refuse("calls something that is not a name");
-  const std::string name = to_.name(callee);
+  if (!pickle_.is(callee, Kind::name)) refuse("calls something that is not a name");
+  const std::string name = pickle_.name(callee);
   const std::optional<PickleRule> rule = rule_of(name);
   if (!rule) refuse(fmt::format("calls {}, {}", shown(name), refusal_of(name)));
-  if (!to_.is(arguments, Kind::tuple)) refuse("a call without a tuple of arguments");
+  if (!pickle_.is(arguments, Kind::tuple)) refuse("a call without a tuple of arguments");
   return result(*rule, callee, arguments);
 }
 
-PickleBuilder::Ref PickleBuilder::object(Ref of, Ref arguments) {
-  const std::optional<PickleRule> rule = rule_of(to_.name(of));
+PickleBuilder::Ref PickleBuilder::object(Ref class_name, Ref arguments) {
+  const std::optional<PickleRule> rule = rule_of(pickle_.name(class_name));
   using Rule = PickleRule::Kind;
   // Old versions of PyTorch pickled sizes and parameters as objects.
   const bool made =
       rule && (rule->kind == Rule::dict || rule->kind == Rule::set || rule->kind == Rule::list ||
-               (rule->kind == Rule::first && !to_.items(arguments).empty()));
-  return made ? result(*rule, of, arguments) : add_record(of, arguments);
+               (rule->kind == Rule::first_argument && !pickle_.items(arguments).empty()));
+  return made ? result(*rule, class_name, arguments) : add_record(class_name, arguments);
 }
 
-PickleBuilder::Ref PickleBuilder::persistent(Ref id) {
-  const std::span<const Ref> parts = to_.items(id);
-  if (!to_.is(id, Kind::tuple) || parts.empty() || !to_.is_string(parts[0]))
+PickleBuilder::Ref PickleBuilder::persistent_value(Ref id) {
+  const std::span<const Ref> parts = pickle_.items(id);
+  if (!pickle_.is(id, Kind::tuple) || parts.empty() || !pickle_.is_string(parts[0]))
     refuse("a persistent id that is not PyTorch's");
-  const std::string_view what = to_.text(parts[0]);
+  const std::string_view what = pickle_.text(parts[0]);
   if (what == "module" && parts.size() >= 2) return parts[1];
   if (what != "storage") refuse(fmt::format("a persistent id of kind '{}'", shown(what)));
   return add({Kind::stored, false, 0, id, 0});
 }
 
 Pickle PickleBuilder::finish(Ref root, std::size_t end) {
-  to_.root_ = root;
-  to_.end_ = end;
-  return std::move(to_);
+  pickle_.root_ = root;
+  pickle_.end_ = end;
+  return std::move(pickle_);
 }
 
 } // namespace mha::io

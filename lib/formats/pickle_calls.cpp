@@ -22,40 +22,41 @@ constexpr RuleRow pickle_rules[] = {
     {"collections.deque", {RuleKind::list}},
     {"builtins.set", {RuleKind::set}},
     {"builtins.frozenset", {RuleKind::set}},
-    {"copyreg._reconstructor", {RuleKind::object}},
+    {"copyreg._reconstructor", {RuleKind::reconstructor}},
     {"_codecs.encode", {RuleKind::encode}},
-    {"builtins.bytes", {RuleKind::no_bytes}}, // of protocols below 3
+    {"builtins.bytes", {RuleKind::empty_bytes}}, // of protocols below 3
     {"torch._utils._rebuild_tensor", {RuleKind::call, PickleCall::tensor}},
     {"torch._utils._rebuild_tensor_v2", {RuleKind::call, PickleCall::tensor}},
     {"torch._utils._rebuild_tensor_v3", {RuleKind::call, PickleCall::typed_tensor}},
-    {"torch._utils._rebuild_parameter", {RuleKind::first}},
-    {"torch._utils._rebuild_parameter_with_state", {RuleKind::first}},
-    {"torch._tensor._rebuild_from_type", {RuleKind::typed}}, // of tensors with attributes
-    {"torch._tensor._rebuild_from_type_v2", {RuleKind::typed}},
-    {"torch.tensor._rebuild_from_type", {RuleKind::typed}},
-    {"torch.nn.parameter.Parameter", {RuleKind::first}},                    // before 1.0
-    {"torch.nn.backends.thnn._get_thnn_function_backend", {RuleKind::all}}, // of modules before 1.3
-    {"torch.Size", {RuleKind::first}},
-    {"torch.device", {RuleKind::first}},
-    {"torch.serialization._get_layout", {RuleKind::first}},
+    {"torch._utils._rebuild_parameter", {RuleKind::first_argument}},
+    {"torch._utils._rebuild_parameter_with_state", {RuleKind::first_argument}},
+    {"torch._tensor._rebuild_from_type", {RuleKind::from_type}}, // of tensors with attributes
+    {"torch._tensor._rebuild_from_type_v2", {RuleKind::from_type}},
+    {"torch.tensor._rebuild_from_type", {RuleKind::from_type}},
+    {"torch.nn.parameter.Parameter", {RuleKind::first_argument}}, // before 1.0
+    {"torch.nn.backends.thnn._get_thnn_function_backend",
+     {RuleKind::argument_tuple}}, // of modules before 1.3
+    {"torch.Size", {RuleKind::first_argument}},
+    {"torch.device", {RuleKind::first_argument}},
+    {"torch.serialization._get_layout", {RuleKind::first_argument}},
     // TorchScript writes the type of a list beside it.
-    {"torch.jit._pickle.build_intlist", {RuleKind::first}},
-    {"torch.jit._pickle.build_doublelist", {RuleKind::first}},
-    {"torch.jit._pickle.build_boollist", {RuleKind::first}},
-    {"torch.jit._pickle.build_tensorlist", {RuleKind::first}},
-    {"torch.jit._pickle.restore_type_tag", {RuleKind::first}},
+    {"torch.jit._pickle.build_intlist", {RuleKind::first_argument}},
+    {"torch.jit._pickle.build_doublelist", {RuleKind::first_argument}},
+    {"torch.jit._pickle.build_boollist", {RuleKind::first_argument}},
+    {"torch.jit._pickle.build_tensorlist", {RuleKind::first_argument}},
+    {"torch.jit._pickle.restore_type_tag", {RuleKind::first_argument}},
     {"numpy.core.multiarray._reconstruct", {RuleKind::call, PickleCall::array}},
     {"numpy.core.numeric._frombuffer", {RuleKind::call, PickleCall::flat_array}},
     {"numpy.core.multiarray.scalar", {RuleKind::call, PickleCall::number}},
     {"numpy.dtype", {RuleKind::call, PickleCall::dtype}},
-    {"pathlib.PosixPath", {RuleKind::all}},
-    {"pathlib.WindowsPath", {RuleKind::all}},
-    {"pathlib.PurePosixPath", {RuleKind::all}},
-    {"pathlib.PureWindowsPath", {RuleKind::all}},
-    {"pathlib._local.PosixPath", {RuleKind::all}},
-    {"pathlib._local.WindowsPath", {RuleKind::all}},
-    {"pathlib._local.PurePosixPath", {RuleKind::all}},
-    {"pathlib._local.PureWindowsPath", {RuleKind::all}},
+    {"pathlib.PosixPath", {RuleKind::argument_tuple}},
+    {"pathlib.WindowsPath", {RuleKind::argument_tuple}},
+    {"pathlib.PurePosixPath", {RuleKind::argument_tuple}},
+    {"pathlib.PureWindowsPath", {RuleKind::argument_tuple}},
+    {"pathlib._local.PosixPath", {RuleKind::argument_tuple}},
+    {"pathlib._local.WindowsPath", {RuleKind::argument_tuple}},
+    {"pathlib._local.PurePosixPath", {RuleKind::argument_tuple}},
+    {"pathlib._local.PureWindowsPath", {RuleKind::argument_tuple}},
     // Values in settings and training states that are not needed.
     {"functools.partial", {RuleKind::inert}},
     {"operator.itemgetter", {RuleKind::inert}},
@@ -102,11 +103,11 @@ constexpr RefusalRow pickle_refusals[] = {
 
 } // namespace
 
-std::string modern_name(std::string name) {
+std::string canonical_python_name(std::string name) {
   constexpr std::pair<std::string_view, std::string_view> modules[] = {
       {"__builtin__.", "builtins."}, {"copy_reg.", "copyreg."}, {"numpy._core.", "numpy.core."}};
-  for (const auto& [old, now] : modules)
-    if (name.starts_with(old)) return std::string(now) + name.substr(old.size());
+  for (const auto& [other, canonical] : modules)
+    if (name.starts_with(other)) return std::string(canonical) + name.substr(other.size());
   return name;
 }
 

@@ -163,7 +163,7 @@ public:
   }
   void build() {
     const Ref state = pop();
-    make.build(top(), state);
+    make.set_state(top(), state);
   }
 
   RefusePickle refusal() const {
@@ -194,8 +194,8 @@ struct Operation {
 constexpr Operation operations[] = {
     // Numbers.
     {'N', [](Stack& s) { s.push(0); }},
-    {0x88, [](Stack& s) { s.push(s.make.add_truth(true)); }},
-    {0x89, [](Stack& s) { s.push(s.make.add_truth(false)); }},
+    {0x88, [](Stack& s) { s.push(s.make.add_boolean(true)); }},
+    {0x89, [](Stack& s) { s.push(s.make.add_boolean(false)); }},
     {'I', [](Stack& s) { s.push(s.make.add_decimal(s.line(), true)); }},
     {'L', [](Stack& s) { s.push(s.make.add_decimal(s.line(), false)); }},
     {'F', [](Stack& s) { s.push(s.make.add_float(s.line())); }},
@@ -246,7 +246,7 @@ constexpr Operation operations[] = {
     {0x92, [](Stack& s) { s.pop(), s.object(); }}, // without its arguments by name
     {'o', [](Stack& s) { s.object_above_mark(); }},
     {'i', [](Stack& s) { s.object_in_lines(); }},
-    {'Q', [](Stack& s) { s.push(s.make.persistent(s.pop())); }},
+    {'Q', [](Stack& s) { s.push(s.make.persistent_value(s.pop())); }},
     {'P',
      [](Stack& s) { s.make.refuse("a persistent id as a line, which PyTorch does not write"); }},
     {0x82, [](Stack& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},

@@ -13,18 +13,20 @@ namespace {
 
 class EmbeddingReader {
 public:
-  EmbeddingReader(const Parse& parse, Description& to) : parse_(parse), to_(to) {}
+  EmbeddingReader(const Parse& parse, Description& description)
+      : parse_(parse), description_(description) {}
 
   void read(const JsonTree& tree) {
     if (!tree.is_list() && !tree.is_object())
-      tree.refuse("embed must be a list of tables, linear maps, rows in front and norms");
+      tree.refuse("embed must be a list of steps: table, sinusoid, linear, prepend or norm");
     for (const JsonTree& step : tree.elements) read_step(step);
-    for (const auto& [name, step] : tree.members) // named steps, so that cases may change one
+    // A family's file names its steps, so that a case can change one of them.
+    for (const auto& [name, step] : tree.members)
       if (!step.is_null()) read_step(step);
-    if (!added_) return;
-    if (to_.linear_place != ProjectionPlace::tokens)
-      tree.refuse(
-          "tables on each side of the linear map: only the tokens' table may come before it");
+    if (!adds_after_linear_) return;
+    if (description_.linear_place != ProjectionPlace::tokens)
+      tree.refuse("tables come before and after the linear map, but only the tokens' table may "
+                  "come before it");
   }
 
 private:
@@ -33,26 +35,27 @@ private:
     const JsonTree *table = step.find("table"), *map = step.find("linear"),
                    *norm = step.find("norm"), *sinusoid = step.find("sinusoid"),
                    *rows = step.find("prepend");
-    const bool adds = table || sinusoid;
-    if (adds + (map != nullptr) + (norm != nullptr) + (rows != nullptr) != 1 || (table && sinusoid))
+    const bool adds_rows = table || sinusoid;
+    if (adds_rows + (map != nullptr) + (norm != nullptr) + (rows != nullptr) != 1 ||
+        (table && sinusoid))
       step.refuse("a step of embed is one of table, sinusoid, linear, prepend and norm");
-    for (const char* own : {"shared", "drops_mask"})
-      if (const JsonTree* member = step.find(own); member && !table)
-        member->refuse(fmt::format("{} is only for a table", own));
-    for (const char* own : {"base", "inclusive", "length"})
-      if (const JsonTree* member = step.find(own); member && !sinusoid)
-        member->refuse(fmt::format("{} is only for sinusoid", own));
-    if (adds) {
-      if (normed_) step.refuse("a table after the norm of embed is not covered here yet");
+    for (const char* key : {"shared", "drops_mask"})
+      if (const JsonTree* member = step.find(key); member && !table)
+        member->refuse(fmt::format("{} is only for a table", key));
+    for (const char* key : {"base", "inclusive", "length"})
+      if (const JsonTree* member = step.find(key); member && !sinusoid)
+        member->refuse(fmt::format("{} is only for sinusoid", key));
+    if (adds_rows) {
+      if (has_norm_) step.refuse("a table after embed's norm is not supported yet");
       sinusoid ? read_sinusoid(step) : read_table(step);
-      added_ = added_ || linear_;
+      adds_after_linear_ = adds_after_linear_ || has_linear_;
     } else if (map) {
-      if (std::exchange(linear_, true)) step.refuse("a second linear map is not covered here yet");
+      if (std::exchange(has_linear_, true)) step.refuse("a second linear map is not supported yet");
       read_linear(step);
     } else if (rows) {
-      read_rows(step, *rows);
+      read_prepended_rows(step, *rows);
     } else {
-      if (std::exchange(normed_, true)) step.refuse("a second norm is not covered here yet");
+      if (std::exchange(has_norm_, true)) step.refuse("a second norm is not supported yet");
       add_norm(*norm);
     }
   }
@@ -60,7 +63,7 @@ private:
   void add_norm(const JsonTree& tree) {
     if (tree.is_null()) return;
     naming::DescribedNorm norm = parse_.norm("embed.norm", tree);
-    if (norm.kind != "none") to_.norms.emplace("embed.norm", std::move(norm));
+    if (norm.kind != "none") description_.norms.emplace("embed.norm", std::move(norm));
   }
 
   void read_table(const JsonTree& step) {
@@ -69,95 +72,107 @@ private:
     if (kind != "token" && kind != "position" && kind != "type")
       by->refuse(fmt::format("by is '{}': token, position or type expected", kind));
     const std::string key = "embed." + kind;
-    require_first_table(step, key, kind);
-    if (linear_ && kind == "token") step.refuse("the tokens' table comes after linear");
-    if (kind == "token" && !to_.first_rows.empty())
-      step.refuse("a table of tokens beside prepend, which is for models that take vectors");
+    refuse_second_table(step, key, kind);
+    if (has_linear_ && kind == "token")
+      step.refuse("the tokens' table comes after linear, but must come before it");
+    if (kind == "token" && !description_.first_rows.empty())
+      step.refuse("prepend is for models that take vectors, but embed has a table by token");
     if (step.find("bias")) step.find("bias")->refuse("a table has no bias");
     DescribedTensor table = parse_.tensor_named(key, *step.find("table"));
     table.bias = "", table.layout = "io";
     if (const JsonTree* layout = step.find("layout")) table.layout = layout_of(*layout, 2);
-    to_.tensors.emplace(key, std::move(table));
-    if (const JsonTree* shared = step.find("shared")) to_.shared_tokens = shared->as_text("shared");
+    description_.tensors.emplace(key, std::move(table));
+    if (const JsonTree* shared = step.find("shared"))
+      description_.shared_tokens = shared->as_text("shared");
     if (const JsonTree* drops = step.find("drops_mask"))
-      to_.drops_mask = drops->as_boolean("drops_mask");
+      description_.drops_mask = drops->as_boolean("drops_mask");
     if (scale) {
-      if (kind == "type") scale->refuse("only the tokens' and the positions' rows are scaled");
-      (kind == "token" ? to_.token_scale : to_.position_scale) = value_of(*scale, "scale");
+      if (kind == "type") scale->refuse("scale is only for a table by token or position");
+      (kind == "token" ? description_.token_scale : description_.position_scale) =
+          value_of(*scale, "scale");
     }
     if (const JsonTree* first = step.find("first")) {
       if (kind != "position") first->refuse("first is only for a table by position");
-      read_first(*first);
+      read_first_position(*first);
     }
   }
 
   void read_sinusoid(const JsonTree& step) {
-    require_first_table(step, "embed.position", "position");
-    to_.sinusoid = sinusoid_of(step);
-    if (const JsonTree* scale = step.find("scale")) to_.position_scale = value_of(*scale, "scale");
-    if (const JsonTree* first = step.find("first")) read_first(*first);
+    refuse_second_table(step, "embed.position", "position");
+    description_.sinusoid = sinusoid_of(step);
+    if (const JsonTree* scale = step.find("scale"))
+      description_.position_scale = value_of(*scale, "scale");
+    if (const JsonTree* first = step.find("first")) read_first_position(*first);
   }
 
-  bool has_others() const {
-    return to_.tensors.contains("embed.position") || to_.sinusoid.is_given() ||
-           to_.tensors.contains("embed.type");
+  /// Whether embed has more tables than the tokens'.
+  bool has_other_tables() const {
+    return description_.tensors.contains("embed.position") || description_.sinusoid.is_given() ||
+           description_.tensors.contains("embed.type");
   }
-  void require_first_table(const JsonTree& step, const std::string& key,
+
+  void refuse_second_table(const JsonTree& step, const std::string& key,
                            std::string_view kind) const {
-    if (to_.tensors.contains(key) || (kind == "position" && to_.sinusoid.is_given()))
+    if (description_.tensors.contains(key) ||
+        (kind == "position" && description_.sinusoid.is_given()))
       step.refuse(fmt::format("a second table by {}", kind));
   }
-  void read_first(const JsonTree& first) {
+
+  void read_first_position(const JsonTree& first) {
     if (first.is_text() && first.text == "pad")
-      to_.counts_from_pad = true;
+      description_.counts_from_pad = true;
     else
-      to_.first_position = value_of(first, "first");
+      description_.first_position = value_of(first, "first");
   }
 
-  void refuse_of_table(const JsonTree& step) const {
-    for (const char* other : {"by", "scale", "first"})
-      if (const JsonTree* member = step.find(other))
-        member->refuse(fmt::format("{} is only for a table", other));
+  void refuse_table_keys(const JsonTree& step) const {
+    for (const char* key : {"by", "scale", "first"})
+      if (const JsonTree* member = step.find(key))
+        member->refuse(fmt::format("{} is only for a table", key));
   }
 
   void read_linear(const JsonTree& step) {
-    refuse_of_table(step);
-    if (!to_.first_rows.empty()) step.refuse("a linear map after prepend is not covered here yet");
+    refuse_table_keys(step);
+    if (!description_.first_rows.empty())
+      step.refuse("a linear map after prepend is not supported yet");
     DescribedTensor map = parse_.tensor_named("embed.linear", *step.find("linear"));
     map.layout = "oi";
     if (const JsonTree* layout = step.find("layout")) map.layout = layout_of(*layout, 2);
-    if (const JsonTree* bias = step.find("bias"))
-      if (!(map.needs_bias = bias->is_true())) map.bias = bias_of(*bias);
-    to_.tensors.emplace("embed.linear", std::move(map));
-    to_.linear_place = normed_        ? ProjectionPlace::normed
-                       : has_others() ? ProjectionPlace::sum
-                                      : ProjectionPlace::tokens;
+    if (const JsonTree* bias = step.find("bias")) {
+      map.needs_bias = bias->is_true();
+      if (!map.needs_bias) map.bias = bias_of(*bias);
+    }
+    description_.tensors.emplace("embed.linear", std::move(map));
+    description_.linear_place = has_norm_            ? ProjectionPlace::normed
+                                : has_other_tables() ? ProjectionPlace::sum
+                                                     : ProjectionPlace::tokens;
   }
 
-  /// A class token: rows before those of the vectors that come in.
-  void read_rows(const JsonTree& step, const JsonTree& rows) {
-    refuse_of_table(step);
-    for (const char* other : {"layout", "bias"})
-      if (const JsonTree* member = step.find(other))
-        member->refuse(fmt::format("{} is only for a table or a linear map", other));
-    if (to_.tensors.contains("embed.token"))
+  /// Reads rows that precede the input vectors, such as a class token.
+  void read_prepended_rows(const JsonTree& step, const JsonTree& rows) {
+    refuse_table_keys(step);
+    for (const char* key : {"layout", "bias"})
+      if (const JsonTree* member = step.find(key))
+        member->refuse(fmt::format("{} is only for a table or a linear map", key));
+    if (description_.tensors.contains("embed.token"))
       step.refuse("prepend is for models that take vectors, but embed has a table by token");
-    if (normed_ || has_others())
-      step.refuse("prepend after a table or the norm is not covered here yet");
+    if (has_norm_ || has_other_tables())
+      step.refuse("prepend after a table or the norm is not supported yet");
     DescribedTensor tensor = parse_.tensor_named("embed.prepend", rows);
     tensor.bias = "", tensor.layout = "io";
-    to_.first_rows.push_back(std::move(tensor));
+    description_.first_rows.push_back(std::move(tensor));
   }
 
   const Parse& parse_;
-  Description& to_;
-  bool normed_ = false, linear_ = false, added_ = false; ///< which steps came before
+  Description& description_;
+  bool has_norm_ = false, has_linear_ = false; ///< among the steps read so far
+  bool adds_after_linear_ = false;             ///< whether a table follows the linear map
 };
 
 } // namespace
 
-void read_embedding(const JsonTree& embed, const Parse& parse, Description& to) {
-  EmbeddingReader(parse, to).read(embed);
+void read_embedding(const JsonTree& embed, const Parse& parse, Description& description) {
+  EmbeddingReader(parse, description).read(embed);
 }
 
 } // namespace mha::description

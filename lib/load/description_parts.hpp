@@ -53,7 +53,7 @@ struct Parse {
 
 /// Reads `embed` into the description's tensors, norms and record. Throws Error, by the step's
 /// line, for an unknown step and for an order of steps that is not covered.
-void read_embedding(const JsonTree& embed, const Parse& parse, naming::Description& to);
+void read_embedding(const JsonTree& embed, const Parse& parse, naming::Description& description);
 
 /// Reads the keys that only a family's file has into `to`, whose tensors and norms are already
 /// read.

@@ -70,7 +70,7 @@ TEST_CASE("effects: a sweep as table, CSV, JSON and array") {
       "my' --sweep resid_pre,mlp_out ";
   const Result table = run_line(sweep);
   CHECK(table.code == 0);
-  CHECK(table.err == "mha-inspect: 34 runs, 22 whole passes\n");
+  CHECK(table.err == "mha-inspect: 34 runs, which cost as much as 22 whole passes\n");
   CHECK_THAT(table.out, Contains("resid_pre\nlayer  0 What") && Contains("\nmlp_out\n"));
   const nlohmann::json json = nlohmann::json::parse(run_line(sweep + "-f json -q").out);
   CHECK(json["metric"] == "logit");
@@ -173,12 +173,13 @@ TEST_CASE("effects: what cannot be told is refused, with the cure") {
            {gpt2 + "--sweep resid_pre", "--patch-from"},
            {gpt2 + "--patch-from a", "need --sweep STAGES"},
            {gpt2 + "--over layer", "need --sweep STAGES"},
-           {gpt2 + "--sweep logits --patch-from a", "what enters the first layer is resid_pre"},
-           {gpt2 + "--sweep layers.1.q --patch-from a", "the name of a stage alone"},
+           {gpt2 + "--sweep logits --patch-from a", "the input of the first layer is resid_pre"},
+           {gpt2 + "--sweep layers.1.q --patch-from a", "only the name of a stage is expected"},
            {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --over heads",
             "layer, head, query or key"},
            {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --over head,head", "is given twice"},
-           {gpt2 + "--sweep q --patch-from a --patch-from b", "texts are paired, so give as many"},
+           {gpt2 + "--sweep q --patch-from a --patch-from b",
+            "texts are paired, so give the same number of both"},
            {gpt2 + "--sweep q --patch-from a", "needs the same number of tokens"},
            {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --metric loss", "no chosen position"},
            {gpt2 + "--together 'layers.9.q'", "there is no layer 9"},
@@ -298,7 +299,7 @@ TEST_CASE("effects: one set a call, and a grid of another name has the names tha
   CHECK_THAT(twice.err, Contains("--together is given twice") && Contains("' + '"));
   const Result grid = run_line(gpt2 + "--grid banana");
   CHECK(grid.code == 2);
-  CHECK_THAT(grid.err, Contains("there are kl, loss_change, logit_change, direct"));
+  CHECK_THAT(grid.err, Contains("expected one of kl, loss_change, logit_change, direct"));
 }
 
 TEST_CASE("effects: a sweep's picture says what 0 and 1 are") {

@@ -373,7 +373,8 @@ TEST_CASE("--resume: what it cannot go on from is said") {
     return result.err;
   };
   folder.write("t.csv.resume", "no state at all");
-  CHECK_THAT(refused({"-o", out}), Contains("not a state that --resume has written"));
+  CHECK_THAT(refused({"-o", out}),
+             Contains("not written by --resume, which would save its state there"));
   CHECK(folder.read("t.csv.resume") == "no state at all");
   folder.write("t.csv.resume", "14 mha-inspect-resume-1 12 f-");
   CHECK_THAT(refused({"-o", out}), Contains("another version of mha-inspect (1, this is ") &&

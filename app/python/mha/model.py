@@ -52,7 +52,7 @@ class Patch(Whole):
             sign = " " if place.rstrip().endswith("=") else " = "
             self._patch: _core.Patch = _core.Patch.written(place if value is None else f"{place}{sign}{value}")
         else:
-            self._patch = _core.Patch.of(place, kept(place, np.atleast_1d(value) if np.isscalar(value) else value))
+            self._patch = _core.Patch.from_array(place, kept(place, np.atleast_1d(value) if np.isscalar(value) else value))
 
     @staticmethod
     def _made(place: str, patch: _core.Patch) -> Patch:
