@@ -163,7 +163,7 @@ int EffectsCommand::run() {
   const bool each_line = request.text.each_line;
   if (each_line) note_skipped_lines(selection.query, text, common);
   const EffectsRequest asked = request_for(text);
-  TextEffects texts({asked, selection.query, each_line ? Lacking::skip : Lacking::error,
+  TextEffects texts({asked, selection.query, each_line ? MissingTokens::skip : MissingTokens::error,
                      per_position, patch_across_texts(request).empty()},
                     model, common);
   std::string settings = fmt::format("effects\n{}{} {}", *choices, form, top.has_value());
@@ -177,18 +177,18 @@ int EffectsCommand::run() {
     const Stopwatch watch(common.write_s);
     rows.finish();
   } else if (!picture.empty()) {
-    draw(texts.found(), picture, title_of(model));
+    draw(texts.results(), picture, title_of(model));
   } else {
     write(texts, form);
   }
   resume_file.remove();
-  texts.report();
+  texts.add_to_timings();
   return 0;
 }
 
 /// Writes the effects, those of --top with the largest first.
 void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
-  std::vector<Effect> found = texts.found();
+  std::vector<Effect> found = texts.results();
   if (top) {
     std::erase_if(found, [](const Effect& effect) {
       return effect.part != Component::head && effect.part != Component::set;

@@ -3,9 +3,9 @@
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
-#include <mha/naming/formula.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/naming/formula.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
@@ -136,7 +136,7 @@ void Show::overview(OpenedModel& model, const std::string& form) {
     const Layer& layer = loaded.layer;
     const StageSet available = require_some_stages(layer);
     const Selection own = selection_of(loaded, selection, model.chosen().size());
-    if (id == model.chosen().front()) note_texts_without(layer, own, common);
+    if (id == model.chosen().front()) note_texts_without_selection(layer, own, common);
     std::vector<Stage> wanted(available.begin(), available.end());
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, false);
     const std::deque<Summaries> summaries = summed_up(layer, model.compute(), wanted, planned, own);
@@ -234,7 +234,7 @@ void Show::numbers(OpenedModel& model, const std::string& form) {
     options.labelled = options.labelled || (std::ranges::any_of(wanted, is_of_tokens) &&
                                             (!layer.tokens.empty() || !layer.key_tokens.empty()));
     const Selection own = selection_of(loaded, selection, model.chosen().size());
-    if (id == model.chosen().front()) note_texts_without(layer, own, common);
+    if (id == model.chosen().front()) note_texts_without_selection(layer, own, common);
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, true);
     compute_files(layer, model.compute(), wanted, planned, own,
                   [&](const PlannedFile& file, const Trace& trace) {

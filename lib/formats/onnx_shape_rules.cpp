@@ -11,7 +11,7 @@
 
 namespace mha::io {
 
-MaybeOnnxDims OnnxShapeRules::as_first(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::first_input(const OnnxStep& step) const {
   return shape(step, 0);
 }
 
@@ -19,7 +19,7 @@ MaybeOnnxDims OnnxShapeRules::scalar(const OnnxStep& /*step*/) const {
   return OnnxDims{};
 }
 
-MaybeOnnxDims OnnxShapeRules::from_numbers(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::from_input_numbers(const OnnxStep& step) const {
   return integers(step, 0);
 }
 
@@ -28,13 +28,13 @@ MaybeOnnxDims OnnxShapeRules::expand(const OnnxStep& step) const {
   return target ? broadcast(shape(step, 0), target) : std::nullopt;
 }
 
-MaybeOnnxDims OnnxShapeRules::broadcast_of_all(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::broadcast_inputs(const OnnxStep& step) const {
   MaybeOnnxDims result = shape(step, 0);
   for (std::size_t i = 1; i < step.inputs.size(); ++i) result = broadcast(result, shape(step, i));
   return result;
 }
 
-MaybeOnnxDims OnnxShapeRules::length_of_shape(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::rank_of_input(const OnnxStep& step) const {
   const MaybeOnnxDims in = shape(step, 0);
   if (!in) return std::nullopt;
   const auto [first, end] = shape_range(step, in->size());

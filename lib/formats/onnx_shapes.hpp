@@ -22,8 +22,8 @@ public:
   explicit OnnxShapeRules(OnnxFlow& flow) : flow_(flow) {}
 
   // The shape of a step's first output, by its operator (onnx_rules.cpp).
-  OnnxShapeRule as_first, broadcast_of_all, reshape, transpose, slice, gather, concat, squeeze,
-      unsqueeze, flatten, expand, tile, length_of_shape, scalar, from_numbers, range, reduce;
+  OnnxShapeRule first_input, broadcast_inputs, reshape, transpose, slice, gather, concat, squeeze,
+      unsqueeze, flatten, expand, tile, rank_of_input, scalar, from_input_numbers, range, reduce;
   OnnxShapeRule product, gemm, einsum, conv, attention;
   /// The shapes of all outputs.
   std::vector<MaybeOnnxDims> split(const OnnxStep& step) const;
