@@ -49,12 +49,12 @@ void EffectRows::visit(RunState& state) {
   stream_.visit(state);
 }
 
-TextEffects::TextEffects(TextEffectsRequest asked, const OpenedModel& model, Common& common)
-    : asked_(std::move(asked)), model_(model), common_(common) {
+TextEffects::TextEffects(TextEffectsRequest request, const OpenedModel& model, Common& common)
+    : request_(std::move(request)), model_(model), common_(common) {
   const Texts& texts = *model.texts();
-  if (texts.lengths().size() < 2) asked_.can_split_into_groups = false;
-  places_ =
-      predicted_places(texts, asked_.query, asked_.lacking); // errors appear before hours of work
+  if (texts.lengths().size() < 2) request_.can_split_into_groups = false;
+  // Errors of --query appear here, before hours of work.
+  places_ = predicted_places(texts, request_.query, request_.missing_tokens);
 }
 
 /// All texts in one group; a single text keeps its batch axis or its lack of one.
@@ -66,29 +66,29 @@ std::shared_ptr<const TextLayers> TextEffects::layers_of(const TextGroup& group)
   return model_.text_layers(group.texts);
 }
 
-void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string& settings) {
+void TextEffects::compute(EffectRows* rows, ResumeFile& resume, const std::string& settings) {
   const Stopwatch watch(common_.compute_s);
   const Texts& texts = *model_.texts();
-  const bool is_mean = asked_.effects.ablation == Ablation::mean;
-  if (!asked_.can_split_into_groups) {
-    if (kept.asked())
+  const bool is_mean = request_.effects.ablation == Ablation::mean;
+  if (!request_.can_split_into_groups) {
+    if (resume.asked())
       throw UsageError(
           "--resume needs many texts (--text-file FILE --each-line): the effects on one text, or "
           "with a patch that uses values of all texts, are computed at once");
-    return group(all_texts(), rows);
+    return compute_group(all_texts(), rows);
   }
-  if (asked_.effects.ablation == Ablation::resample && !asked_.effects.align_end)
+  if (request_.effects.ablation == Ablation::resample && !request_.effects.align_end)
     require_equal_lengths(texts.lengths());
   const TextGroups groups(texts, most_ablated, texts.layers().size(), common_);
-  const std::size_t done = kept.resume([&] { return run_fingerprint(model_, settings); },
-                                       [&](RunState& state) { visit(rows, state); });
+  const std::size_t done = resume.resume([&] { return run_fingerprint(model_, settings); },
+                                         [&](RunState& state) { visit(rows, state); });
   if (is_mean && done < texts.lengths().size()) compute_replacement_means(groups);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup current = groups.group(n);
     if (current.first < done) continue;
-    group(current, rows);
-    kept.keep(current.first + current.texts->lengths().size(),
-              [&](RunState& state) { visit(rows, state); });
+    compute_group(current, rows);
+    resume.keep(current.first + current.texts->lengths().size(),
+                [&](RunState& state) { visit(rows, state); });
   }
 }
 
@@ -96,8 +96,8 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
 void TextEffects::compute_replacement_means(const TextGroups& groups) {
   const auto means = std::make_shared<StageMeans>();
   for (std::size_t n = 0; n < groups.count(); ++n)
-    add_to_means(*layers_of(groups.group(n)), asked_.effects, *means);
-  asked_.effects.means = means;
+    add_to_means(*layers_of(groups.group(n)), request_.effects, *means);
+  request_.effects.means = means;
 }
 
 /// Measures a whole pass up to the predictions as the unit for the ablations' cost: the fastest of
@@ -107,7 +107,7 @@ void TextEffects::measure_pass(const TextLayers& layers) {
     Advance how;
     how.threads = common_.threads;
     const Residual last = advance(layers, layers.embedded(), layers.count(), how);
-    const PredictionRows rows(layers.ends(last.x), asked_.effects.places, common_.threads);
+    const PredictionRows rows(layers.ends(last.x), request_.effects.places, common_.threads);
   };
   pass();
   const Uncounted unit(model_.sources());
@@ -121,7 +121,7 @@ void TextEffects::measure_pass(const TextLayers& layers) {
     operations = work.operations();
   }
   cost_.pass_s += seconds, cost_.pass_cpu += cpu;
-  std::size_t ablations = asked_.effects.set.empty() ? 0 : 1;
+  std::size_t ablations = request_.effects.set.empty() ? 0 : 1;
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = layers.layer(n, layers.embedded().x);
     ablations += layer.dims.H + 1 + (layer.block->mlp.present() ? 1 : 0);
@@ -130,10 +130,10 @@ void TextEffects::measure_pass(const TextLayers& layers) {
   cost_.full_pass_operations += static_cast<double>(ablations) * operations;
 }
 
-void TextEffects::group(const TextGroup& group, EffectRows* rows) {
+void TextEffects::compute_group(const TextGroup& group, EffectRows* rows) {
   const std::shared_ptr<const TextLayers> made = layers_of(group);
   const TextLayers& layers = *made;
-  EffectsRequest& asked = asked_.effects;
+  EffectsRequest& asked = request_.effects;
   asked.places.clear();
   for (const auto& [text, position] : places_)
     if (text >= group.first && text - group.first < group.texts->lengths().size())
@@ -149,20 +149,21 @@ void TextEffects::group(const TextGroup& group, EffectRows* rows) {
   const double before = processor_seconds();
   std::vector<Effect> list;
   cost_.effects_s += seconds_of([&] { list = effects(layers, asked); });
-  report_warnings(layers.layer_warnings(), common_of_group(common_, !std::exchange(begun_, true)));
-  cost_.cpu += processor_seconds() - before;
+  report_warnings(layers.layer_warnings(),
+                  common_of_group(common_, !std::exchange(has_computed_group_, true)));
+  cost_.effects_cpu += processor_seconds() - before;
   cost_.operations += work.operations();
   for (Effect& one : list) one.batch += group.first;
   if (rows)
     rows->add(list);
-  else if (asked_.per_position)
-    std::ranges::move(list, std::back_inserter(list_));
+  else if (request_.per_position)
+    std::ranges::move(list, std::back_inserter(position_effects_));
   else
     means_.add(list);
 }
 
-std::vector<Effect> TextEffects::found() const {
-  return asked_.per_position ? list_ : means_.means();
+std::vector<Effect> TextEffects::results() const {
+  return request_.per_position ? position_effects_ : means_.means();
 }
 
 void TextEffects::visit(EffectRows* rows, RunState& state) {
@@ -175,14 +176,14 @@ void TextEffects::visit(EffectRows* rows, RunState& state) {
   if (!state.writes()) means_ = EffectMeans(std::move(parts));
 }
 
-void TextEffects::report() const {
+void TextEffects::add_to_timings() const {
   common_.more_timings = [cost = cost_](render::JsonText& json) {
     json.member("ablations", cost.ablations);
     json.key("operations").raw(fmt::format("{:.6g}", cost.operations));
     json.key("of_whole_passes").raw(fmt::format("{:.6g}", cost.full_pass_operations));
     add_fixed(json, "share", cost.operations / cost.full_pass_operations, 4);
     add_fixed(json, "effects_s", cost.effects_s);
-    add_fixed(json, "cpu_s", cost.cpu);
+    add_fixed(json, "cpu_s", cost.effects_cpu);
     add_fixed(json, "pass_s", cost.pass_s);
     add_fixed(json, "pass_cpu_s", cost.pass_cpu);
   };

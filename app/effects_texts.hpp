@@ -1,5 +1,6 @@
 #pragma once
-// Effects over many texts, computed in groups: rows of each text, or means over all.
+// Effects of ablations and patches on many texts. The texts are computed in groups; the result is
+// rows for each text, or means over all of them.
 
 #include "output.hpp"
 #include "predicted_places.hpp"
@@ -14,7 +15,7 @@
 
 namespace mha::app {
 
-/// Rows that are written while texts are computed.
+/// Writes the effects of finished texts while others are still being computed.
 class EffectRows {
 public:
   EffectRows(const std::string& path, std::string_view form, std::optional<std::size_t> precision)
@@ -23,7 +24,7 @@ public:
   }
   void add(const std::vector<Effect>& effects);
   void finish();
-  /// Visits the rows so far, for --resume.
+  /// Saves or restores the rows so far, for --resume.
   void visit(RunState& state);
 
 private:
@@ -33,49 +34,50 @@ private:
 };
 
 struct TextEffectsRequest {
-  EffectsRequest effects; ///< its places are set for each group of texts
+  EffectsRequest effects; ///< `places` is overwritten for each group of texts
   std::optional<IndexList> query;
-  Lacking lacking = Lacking::error;
+  MissingTokens missing_tokens = MissingTokens::error;
   bool per_position = false;
   bool can_split_into_groups = true; ///< false: a patch needs all texts at once
 };
 
 class TextEffects {
 public:
-  TextEffects(TextEffectsRequest asked, const OpenedModel& model, Common& common);
+  TextEffects(TextEffectsRequest request, const OpenedModel& model, Common& common);
 
-  /// Computes the effects of the texts that `kept` does not list as done. They go to `rows`, or to
-  /// found() if that is null.
-  void compute(EffectRows* rows, ResumeFile& kept, const std::string& settings);
+  /// Computes the effects of the texts that `resume` does not list as done. They go to `rows`, or
+  /// to results() if that is null.
+  void compute(EffectRows* rows, ResumeFile& resume, const std::string& settings);
   /// The effects by part and position (--per-position), or their means over all predictions.
-  std::vector<Effect> found() const;
+  std::vector<Effect> results() const;
   std::vector<Effect> deviations() const { return means_.deviations(); }
-  /// Adds the cost of the ablations, and of as many whole passes, to --timings.
-  void report() const;
+  /// Adds to --timings what the ablations cost, and what as many whole passes would.
+  void add_to_timings() const;
 
 private:
   struct Cost {
     std::size_t ablations = 0;
-    double operations = 0,
-           full_pass_operations = 0; ///< of the ablations; of as many whole passes
-    double effects_s = 0, cpu = 0;   ///< wall time and processor time of all effects
-    double pass_s = 0, pass_cpu = 0; ///< the same for one whole pass
+    double operations = 0;                 ///< of the ablations
+    double full_pass_operations = 0;       ///< of as many whole passes
+    double effects_s = 0, effects_cpu = 0; ///< wall time and processor time of all effects
+    double pass_s = 0, pass_cpu = 0;       ///< the same for one whole pass
   };
-  void group(const TextGroup& group, EffectRows* rows);
+  void compute_group(const TextGroup& group, EffectRows* rows);
   void compute_replacement_means(const TextGroups& groups);
   void measure_pass(const TextLayers& layers);
   TextGroup all_texts() const;
   std::shared_ptr<const TextLayers> layers_of(const TextGroup& group) const;
+  /// Saves or restores the effects so far, for --resume.
   void visit(EffectRows* rows, RunState& state);
 
-  TextEffectsRequest asked_;
+  TextEffectsRequest request_;
   const OpenedModel& model_;
   Common& common_;
   std::vector<TextPosition> places_; ///< of all texts
-  bool begun_ = false;               ///< whether a group has been computed
+  bool has_computed_group_ = false;
   Cost cost_;
   EffectMeans means_;
-  std::vector<Effect> list_; ///< with --per-position: of every position
+  std::vector<Effect> position_effects_; ///< with --per-position
 };
 
 } // namespace mha::app

@@ -13,7 +13,7 @@ namespace mha::app {
 namespace {
 
 /// "--num-heads" for num_heads.
-std::string option_of(std::string_view setting) {
+std::string option_for_setting(std::string_view setting) {
   std::string name = "--" + std::string(setting);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
@@ -31,7 +31,7 @@ void add_settings(Cli& cli, RunRequest& request) {
   cli.shared_group("Settings of the layer, which override those in the files", true);
   for (const SettingInfo& info : settings_table()) {
     Option option;
-    option.name = option_of(info.name);
+    option.name = option_for_setting(info.name);
     option.value_name = info.values;
     option.help = info.text;
     if (info.kind == SettingKind::boolean) option.off = "--no-" + option.name.substr(2);
@@ -40,15 +40,15 @@ void add_settings(Cli& cli, RunRequest& request) {
       option.completes = Completes::choices;
     }
     option.set = [&request, &info, name = option.name](const std::string& text) {
-      Settings checked;
-      set(checked, info.name, text, name);
+      Settings unused; // set() reports an invalid value, with this option's name
+      set(unused, info.name, text, name);
       request.settings.emplace_back(info.name, text);
     };
     cli.add(std::move(option));
   }
 }
 
-void take_settings(RunRequest& request) {
+void move_settings_from_sources(RunRequest& request) {
   std::erase_if(request.sources, [&](const std::string& source) {
     const std::size_t equals = source.find('=');
     if (equals == std::string::npos) return false;
@@ -58,13 +58,13 @@ void take_settings(RunRequest& request) {
     const SettingInfo* info = find_setting(name);
     if (info == nullptr) return false;
     const std::string value = source.substr(equals + 1);
-    for (const auto& [given, text] : request.settings)
-      if (given == info->name && text != value)
+    for (const auto& [earlier_name, earlier_value] : request.settings)
+      if (earlier_name == info->name && earlier_value != value)
         throw UsageError(
             fmt::format("{} is set to '{}' and to '{}', but takes one value; leave one out",
-                        info->name, text, value));
-    Settings checked;
-    set(checked, info->name, value, source);
+                        info->name, earlier_value, value));
+    Settings unused; // set() reports an invalid value
+    set(unused, info->name, value, source);
     request.settings.emplace_back(info->name, value);
     return true;
   });

@@ -15,7 +15,7 @@ void add_settings(Cli& cli, RunRequest& request);
 /// Moves the settings among the sources to `request.settings`. A name that is also a tensor or a
 /// stage stays a source. Throws UsageError for a setting with two values, Error for an invalid
 /// value.
-void take_settings(RunRequest& request);
+void move_settings_from_sources(RunRequest& request);
 
 /// Declares --patch, which may be repeated. After the command, a patch that was never used is an
 /// Error.

@@ -39,7 +39,7 @@ bool MinusOptions::asked() const {
 RunRequest MinusOptions::request_of(const RunRequest& first) const {
   RunRequest request = first, other;
   other.sources = sources;
-  take_settings(other);
+  move_settings_from_sources(other);
   if (!other.sources.empty()) request.sources = other.sources;
   for (const auto& setting : other.settings) {
     std::erase_if(request.settings, [&](const auto& one) { return one.first == setting.first; });
@@ -100,7 +100,7 @@ void add_minus(Cli& cli, MinusOptions& minus) {
   cli.check([&minus] {
     RunRequest other;
     other.sources = minus.sources;
-    take_settings(other); // reports errors before anything is computed
+    move_settings_from_sources(other); // reports errors before anything is computed
   });
   cli.value("--minus-layer", "LAYER", minus.layer, "another layer");
   indexes("--minus-head", "other heads, or one head to subtract from each", minus.head);

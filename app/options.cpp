@@ -65,7 +65,7 @@ void add_layer(Cli& cli, RunRequest& request, bool required) {
   request.wording = Wording::command_line;
   cli.positionals("SOURCE...", sources_help, request.sources, required);
   cli.check([&request, required, command = cli.command()] {
-    take_settings(request);
+    move_settings_from_sources(request);
     if (required && request.sources.empty())
       throw UsageError(fmt::format("{} needs a SOURCE in addition to settings", command));
   });

@@ -20,7 +20,7 @@ namespace mha::app {
 
 namespace {
 
-/// The path with each occurrence of the placeholder replaced by the text.
+/// Replaces each occurrence of the placeholder in the path by the text.
 std::string replace_placeholder(std::string path, std::string_view placeholder,
                                 std::string_view text) {
   for (std::size_t at = path.find(placeholder); at != std::string::npos;
@@ -29,18 +29,17 @@ std::string replace_placeholder(std::string path, std::string_view placeholder,
   return path;
 }
 
-/// Whether the placeholder selects along an axis of the stage: {batch} always does, and {head} does
-/// if the stage has an axis of heads.
+/// Whether one position of the placeholder selects a part of the stage. {batch} always does; {head}
+/// needs exactly one axis of heads, since a stage with two (heads × heads) belongs to pairs.
 bool has_axis_for(Stage stage, std::string_view placeholder) {
   if (placeholder == "{batch}") return true;
-  // A matrix of heads does not belong to one head.
   return std::ranges::count_if(info_of(stage).letters, [](Dim letter) {
            return axis_of(letter) == Axis::head || axis_of(letter) == Axis::kv_head;
          }) == 1;
 }
 
-/// Replaces each file by one file for each selected position of the placeholder's axis, so that a
-/// file holds one position. `positions_name` and `option` name the axis in messages.
+/// Splits each file into one file for each selected position on the placeholder's axis.
+/// `positions_name` and `option` name the axis in messages.
 void split_by_position(std::vector<PlannedFile>& files, std::string_view placeholder,
                        std::optional<IndexList> Selection::*axis_positions, std::size_t count,
                        std::string_view positions_name, const std::string& option) {
@@ -48,17 +47,17 @@ void split_by_position(std::vector<PlannedFile>& files, std::string_view placeho
   for (const PlannedFile& file : files) {
     const IndexList positions = (file.selection.*axis_positions).value_or(IndexList(":", option));
     for (std::size_t index : positions.resolve(count, positions_name).indices) {
-      PlannedFile one{replace_placeholder(file.path, placeholder, std::to_string(index)),
-                      file.selection};
-      one.selection.*axis_positions = IndexList::of_indices({index}, option);
-      split_files.push_back(std::move(one));
+      PlannedFile split_file{replace_placeholder(file.path, placeholder, std::to_string(index)),
+                             file.selection};
+      split_file.selection.*axis_positions = IndexList::of_indices({index}, option);
+      split_files.push_back(std::move(split_file));
     }
   }
   files = std::move(split_files);
 }
 
-/// Creates the folder of each file. An error is ignored here, because opening the file fails with
-/// the same reason.
+/// Creates the folder of each file. Errors are ignored here, because opening the file then fails
+/// for the same reason.
 void make_folders(const std::vector<PlannedFile>& files) {
   for (const PlannedFile& file : files) {
     std::error_code ignored;
@@ -66,10 +65,6 @@ void make_folders(const std::vector<PlannedFile>& files) {
     if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   }
 }
-
-} // namespace
-
-namespace {
 
 /// Throws if a word in braces is not a placeholder that the command replaces.
 void require_known_placeholders(std::string_view path, std::span<const std::string_view> known,
@@ -80,23 +75,20 @@ void require_known_placeholders(std::string_view path, std::span<const std::stri
     const std::string_view word =
         path.substr(at, (closed ? end + 1 : path.find_first_of("./", at)) - at);
     if (is_one_of(word, known)) continue;
-    if (!closed && closest(word, all_placeholders).empty()) return; // a brace in the name of a file
-    const std::string command_replaces =
+    if (!closed && closest(word, all_placeholders).empty())
+      return; // an ordinary brace in a file name
+    const std::string what_command_does =
         known.empty() ? fmt::format("{} writes one file", command)
                       : fmt::format("{} replaces {}", command, fmt::join(known, ", "));
     if (is_one_of(word, all_placeholders))
-      fail("{} has no meaning here: {}", word, command_replaces);
-    fail("{} is not a placeholder: {}{}", render::visible(word), command_replaces,
+      fail("{} has no meaning here: {}", word, what_command_does);
+    fail("{} is not a placeholder: {}{}", render::visible(word), what_command_does,
          did_you_mean(word, known));
   }
 }
 
-} // namespace
-
-namespace {
-
-/// The extensions of the formats that render::forms() lacks, with these formats. An extension of
-/// several formats means the one that the command writes.
+/// Pairs of an extension and a format, for the formats that render::forms() does not list. If an
+/// extension has several formats, it means the one that the command writes.
 constexpr std::pair<std::string_view, std::string_view> other_extensions[]{
     {".txt", "text"},  {".md", "markdown"},
     {".html", "html"}, {".htm", "html"},
@@ -104,12 +96,12 @@ constexpr std::pair<std::string_view, std::string_view> other_extensions[]{
     {".pdf", "pdf"},   {".npy", "npy"},
     {".npz", "npz"},   {".safetensors", "safetensors"}};
 
-/// Calls `use` with each extension and each format that it means.
+/// Calls `visit` with every pair of an extension and a format that it can mean.
 void for_each_extension(
-    const std::function<void(std::string_view extension, std::string_view format)>& use) {
+    const std::function<void(std::string_view extension, std::string_view format)>& visit) {
   for (const render::Form& form : render::forms())
-    for (std::string_view extension : words_of(form.extensions, ",")) use(extension, form.name);
-  for (const auto& [extension, format] : other_extensions) use(extension, format);
+    for (std::string_view extension : words_of(form.extensions, ",")) visit(extension, form.name);
+  for (const auto& [extension, format] : other_extensions) visit(extension, format);
 }
 
 bool command_writes(const OutputOptions& output, std::string_view format) {
@@ -131,10 +123,10 @@ bool is_device(const std::string& path) {
   return std::filesystem::is_other(std::filesystem::status(path, ignored));
 }
 
-/// The formats that the extension of the output path means: one that the command writes, and one
-/// that this or another command writes. Each is empty if the extension means no such format.
+/// The format that the extension of the output path means.
 struct ExtensionFormats {
-  std::string_view written, any;
+  std::string_view written; ///< if the command writes it; else empty
+  std::string_view any;     ///< if this or another command writes it; else empty
 };
 ExtensionFormats formats_by_extension(const OutputOptions& output) {
   ExtensionFormats formats;
@@ -155,7 +147,8 @@ void require_matching_picture(const OutputOptions& output) {
   const bool picture =
       format_of_extension == "png" || format_of_extension == "svg" || format_of_extension == "pdf";
   if (picture && format_of_extension != output.format)
-    throw UsageError(fmt::format("{}: the extension means {}, but --format is {}; give one of them",
+    throw UsageError(fmt::format("{}: the extension means {}, but --format is {}; change one "
+                                 "of them",
                                  render::visible(output.path), format_of_extension, output.format));
 }
 
@@ -205,7 +198,7 @@ void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> format
   cli.group("Output");
   add_output_option(cli, output, formats, std::move(help), placeholders);
   cli.choice("--format,-f", std::move(formats), output.format,
-             "the format; default: by the extension of PATH");
+             "output format; default: given by the extension of PATH");
 }
 
 std::vector<std::string> result_formats(std::initializer_list<std::string> more) {
@@ -217,13 +210,13 @@ std::vector<std::string> result_formats(std::initializer_list<std::string> more)
 void add_precision(Cli& cli, std::optional<std::size_t>& precision,
                    std::function<std::string()> form) {
   cli.value("--precision", "DIGITS", precision,
-            "number of significant digits; default: as many as restore the exact number");
+            "number of significant digits; default: enough to restore the exact number");
   cli.unused({"--precision"}, [form = std::move(form)] {
     constexpr std::string_view unrounded[] = {"csv", "tsv", "json", "ndjson"};
     return is_one_of(form(), unrounded)
                ? std::string()
                : std::string("applies to CSV, TSV and JSON; tables and pictures round to fit, "
-                             "arrays have every digit");
+                             "arrays keep all digits");
   });
 }
 
@@ -276,13 +269,15 @@ bool mentions(std::string_view path, std::string_view placeholder) {
 }
 
 Selection selection_of(const LoadedLayer& loaded, const Selection& selection, std::size_t layers) {
-  Selection own = selection.placed(loaded.layer);
-  // Heads and keys are selected in the layers; the embedding and the output (`ends`) have neither.
-  if (loaded.layer.ends && layers > 1) own.head.reset(), own.key.reset();
-  return own;
+  Selection selection_of_layer = selection.placed(loaded.layer);
+  // The embedding and the output (`ends`) have no heads or keys.
+  if (loaded.layer.ends && layers > 1)
+    selection_of_layer.head.reset(), selection_of_layer.key.reset();
+  return selection_of_layer;
 }
 
-void note_texts_without(const Layer& layer, const Selection& selection, const Common& common) {
+void note_texts_without_selection(const Layer& layer, const Selection& selection,
+                                  const Common& common) {
   const std::vector<std::size_t> items = items_without(layer, selection);
   if (items.empty()) return;
   const std::size_t first = items.front(), length = layer.length_of(first);
@@ -297,7 +292,7 @@ void note_texts_without(const Layer& layer, const Selection& selection, const Co
 
 std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLayer& loaded,
                                        const Selection& selection, std::vector<Stage>& stages,
-                                       bool named) {
+                                       bool requested_by_name) {
   const Dims& dims = loaded.layer.dims;
   const std::string id = loaded.id.empty() && loaded.layer.ends ? "model" : loaded.id;
   std::vector<PlannedFile> files{{with_layer(path, id), selection.placed(loaded.layer)}};
@@ -306,20 +301,20 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
     if (!mentions(files[0].path, placeholder)) continue;
     const auto lacks_axis = [&](Stage stage) { return !has_axis_for(stage, placeholder); };
     const auto first_lacking = std::find_if(stages.begin(), stages.end(), lacks_axis);
-    if (first_lacking != stages.end() && named)
+    if (first_lacking != stages.end() && requested_by_name)
       fail("{}: {} has no head axis for {{head}}; {} show single heads", path,
            name_of(*first_lacking),
            is_derived(*first_lacking) ? "weights and value_norms" : "head_out and head_result");
     stages.erase(std::remove_if(stages.begin(), stages.end(), lacks_axis), stages.end());
-    if (stages.empty() && loaded.layer.ends && !named) return {};
+    if (stages.empty() && loaded.layer.ends && !requested_by_name) return {};
     if (stages.empty()) fail("{}: no stage has an axis for {}", path, placeholder);
   }
   if (mentions(files[0].path, "{batch}"))
     split_by_position(files, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
   if (mentions(path, "{head}"))
     split_by_position(files, "{head}", &Selection::head, dims.H, "heads", "--head");
-  // An output that would overwrite an input is an error before the computation starts. The writer
-  // checks again, because the computation may read more files.
+  // Fail before the computation starts if an output would overwrite an input. The writer checks
+  // again, because the computation may read more files.
   for (const PlannedFile& file : files)
     if (file.path != "-" && !file.path.empty()) io::require_no_input(file.path);
   if (path.find('{') != std::string::npos) make_folders(files);
@@ -329,8 +324,8 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
 StageSet require_some_stages(const Layer& layer) {
   const StageSet available = available_stages(layer);
   if (available.none())
-    fail("no stage can be computed: there is no input{}; or bind a stage to start from",
-         layer.missing_X.empty() ? "; bind it, X=FILE or X=FILE:TENSOR" : layer.missing_X);
+    fail("no stage can be computed: there is no input{}, or bind a stage to start from",
+         layer.missing_X.empty() ? "; bind it with X=FILE or X=FILE:TENSOR" : layer.missing_X);
   return available;
 }
 
@@ -347,13 +342,13 @@ std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>&
       add_all();
       continue;
     }
-    std::vector<Stage> readings = readings_of(name);
-    readings.erase(std::remove_if(readings.begin(), readings.end(),
-                                  [&](Stage stage) { return !contains(available, stage); }),
-                   readings.end());
-    const Stage stage = readings.size() == 1 ? readings[0] : stage_named(name);
+    std::vector<Stage> candidates = readings_of(name);
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
+                                    [&](Stage stage) { return !contains(available, stage); }),
+                     candidates.end());
+    const Stage stage = candidates.size() == 1 ? candidates[0] : stage_named(name);
     // In a run of a whole model, a block has the stages of a layer, and the embedding and the
-    // output (`ends`) have the stages of the model; a name of the other kind is skipped.
+    // output (`ends`) have the stages of the model; names of the other kind are skipped.
     if (layer.block && is_of_model(stage)) continue;
     if (layer.ends && !is_of_model(stage)) continue;
     require_stage(layer, stage, available);

@@ -1,6 +1,6 @@
 #pragma once
-// Targets of results: --output, --format, and the files that a path with {layer}, {batch} or {head}
-// denotes.
+// Where results are written: --output, --format, and the files that a path with {layer}, {batch} or
+// {head} denotes.
 
 #include "options.hpp"
 #include <mha/render/renderers.hpp>
@@ -74,12 +74,12 @@ struct PlannedFile {
 std::string with_layer(std::string path, const std::string& id);
 /// Replaces {layer}, {batch} and {head}: one file for each layer, batch item and head, whose axes
 /// are dropped. Creates the folders. Removes stages without such an axis from `stages`; throws
-/// Error if none is left, or if `named` (they were requested by name). The model's ends have no
-/// heads: with {head} they have no files unless they were named. Throws Error for a path that would
-/// replace an input, before anything is computed.
+/// Error if none is left, or if the stages were `requested_by_name`. The model's ends have no
+/// heads: with {head} they have no files unless they were requested by name. Throws Error for a
+/// path that would replace an input, before anything is computed.
 std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLayer& loaded,
                                        const Selection& selection, std::vector<Stage>& stages,
-                                       bool named);
+                                       bool requested_by_name);
 bool mentions(std::string_view path, std::string_view placeholder);
 /// The path with {batch} replaced by the number.
 std::string with_batch(std::string path, std::size_t batch);
@@ -87,9 +87,9 @@ std::string with_batch(std::string path, std::size_t batch);
 /// The selection for one layer of a run over `layers`. --head and --key apply to the layers'
 /// stages; the model's ends, which have neither axis, are shown whole beside them.
 Selection selection_of(const LoadedLayer& loaded, const Selection& selection, std::size_t layers);
-/// Notes the texts that have none of the selected queries or keys, so that nothing of them is
-/// shown.
-void note_texts_without(const Layer& layer, const Selection& selection, const Common& common);
+/// Prints a note on the texts that have none of the selected queries or keys, and so show nothing.
+void note_texts_without_selection(const Layer& layer, const Selection& selection,
+                                  const Common& common);
 
 /// The stages of --stage for a layer. Also accepts "all" and other common names that denote one
 /// stage of this layer. Without names, every available stage.

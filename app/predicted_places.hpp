@@ -10,16 +10,16 @@
 namespace mha::app {
 
 /// How to treat a text without any of the selected tokens.
-enum class Lacking : std::uint8_t { error, skip };
+enum class MissingTokens : std::uint8_t { error, skip };
 
 /// The positions that a query selects in one text.
 std::vector<std::size_t> positions_in(const IndexList& query, const Texts& text, std::size_t batch,
-                                      Lacking lacking);
+                                      MissingTokens missing_tokens);
 /// The positions that --query selects in each text (`all`: every one); without it, the last token
 /// of each text, or the hidden tokens for a masked model. Throws Error if the texts of a masked
 /// model hide none.
 std::vector<TextPosition> predicted_places(const Texts& text, const std::optional<IndexList>& query,
-                                           Lacking lacking = Lacking::error);
+                                           MissingTokens missing_tokens = MissingTokens::error);
 /// Notes how many lines of a file lack the selected tokens. Throws Error if all of them do.
 void note_skipped_lines(const std::optional<IndexList>& query, const Texts& text,
                         const Common& common);

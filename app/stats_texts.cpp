@@ -249,7 +249,7 @@ int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& co
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
     if (group.first < done ||
-        (query && positions_in(*query, *group.texts, 0, Lacking::skip).empty()))
+        (query && positions_in(*query, *group.texts, 0, MissingTokens::skip).empty()))
       continue;
     OpenedModel of_group(model, group.texts);
     for (std::size_t place = 0; place < model.chosen().size(); ++place) {

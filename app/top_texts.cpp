@@ -57,7 +57,7 @@ private:
   /// The chosen positions; a short text may have none.
   static std::vector<std::size_t> positions(const Texts& texts, std::size_t b,
                                             const std::optional<IndexList>& chosen) {
-    if (chosen) return positions_in(*chosen, texts, b, Lacking::skip);
+    if (chosen) return positions_in(*chosen, texts, b, MissingTokens::skip);
     std::vector<std::size_t> all(texts.lengths()[b]);
     std::iota(all.begin(), all.end(), std::size_t{0});
     return all;

@@ -214,7 +214,7 @@ void DumpCommand::add_layer_to_files(const LoadedLayer& loaded, bool several_lay
                                      const Fingerprint& of_layer) {
   std::vector<Stage> wanted = stages_of(loaded.layer, stages);
   const Selection own = selection_of(loaded, selection, ids_.size());
-  if (loaded.id == ids_.front()) note_texts_without(loaded.layer, own, common);
+  if (loaded.id == ids_.front()) note_texts_without_selection(loaded.layer, own, common);
   require_axes(loaded.layer, wanted, own);
   for (PlannedFile& planned : planned_files(output.path, loaded, own, wanted, !stages.empty())) {
     const auto [place, is_new] = file_index_.emplace(planned.path, files.size());

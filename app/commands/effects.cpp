@@ -167,8 +167,9 @@ int EffectsCommand::run() {
   const bool each_line = request.text.each_line;
   if (each_line) note_skipped_lines(selection.query, texts, common);
   const EffectsRequest requested = effects_request(texts);
-  TextEffects text_effects({requested, selection.query, each_line ? Lacking::skip : Lacking::error,
-                            per_position, patch_across_texts(request).empty()},
+  TextEffects text_effects({requested, selection.query,
+                            each_line ? MissingTokens::skip : MissingTokens::error, per_position,
+                            patch_across_texts(request).empty()},
                            model, common);
   std::string settings = fmt::format("effects\n{}{} {}", *choices, form, top.has_value());
   // The tokens in a file may change although the options do not.
@@ -181,18 +182,18 @@ int EffectsCommand::run() {
     const Stopwatch watch(common.write_s);
     rows.finish();
   } else if (!picture.empty()) {
-    draw(text_effects.found(), picture, title_of(model));
+    draw(text_effects.results(), picture, title_of(model));
   } else {
     write(text_effects, form);
   }
   resume_file.remove();
-  text_effects.report();
+  text_effects.add_to_timings();
   return 0;
 }
 
 /// Writes all effects, or the --top N largest ones in decreasing order.
 void EffectsCommand::write(const TextEffects& text_effects, const std::string& form) {
-  std::vector<Effect> effects = text_effects.found();
+  std::vector<Effect> effects = text_effects.results();
   if (top) {
     std::erase_if(effects, [](const Effect& effect) {
       return effect.part != Component::head && effect.part != Component::set;

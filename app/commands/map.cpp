@@ -10,37 +10,38 @@ namespace mha::app {
 
 namespace {
 
-void add_choice_of_maps(Cli& cli, const std::shared_ptr<MapCommand>& map) {
+void add_map_selection(Cli& cli, const std::shared_ptr<MapCommand>& map) {
   cli.group("What to draw");
   cli.list("--stage,-s", "NAME", map->stages,
            "scores, scaled, capped, biased, masked, shifted, exp or weights (the default)")
       .offers(Completes::stages);
   add_selection(cli, map->selection, {.batch = false, .head = true, .query = true, .key = true});
-  Option items;
-  items.name = "--batch", items.letter = "-B", items.value_name = "LIST|mean";
-  items.help = "batch items; mean: the mean over all of them, cell by cell", items.joins = true;
-  items.set = [map](const std::string& text) {
+  Option batch;
+  batch.name = "--batch", batch.letter = "-B", batch.value_name = "LIST|mean";
+  batch.help = "batch items; mean: the mean over all of them, cell by cell", batch.joins = true;
+  batch.set = [map](const std::string& text) {
     if (text == "mean")
       map->mean_of_items = true;
     else
       map->selection.batch.emplace(text, "--batch");
   };
-  cli.add(std::move(items));
+  cli.add(std::move(batch));
   add_minus(cli, map->minus);
 }
 
 void add_map_colours(Cli& cli, const std::shared_ptr<MapCommand>& map) {
-  cli.group("How");
+  cli.group("How to draw");
   cli.choice(
       "--colormap", names_of_rows<std::string>(render::color_maps()), map->color_map,
-      "the colours; default: viridis for weights, exp and shifted, diverging for signed stages");
+      "colour map; default: viridis for weights, exp and shifted, diverging for signed stages");
   cli.choice("--color-scale", {"linear", "log"}, map->color_scale,
              "log distinguishes small weights, down to 1e-4 of the largest; default: linear, but "
              "log for weights and exp of more than 128 tokens");
   cli.value(
       "--vmin", "X", map->low,
-      "the number at the lower end of the colours; default: 0 for weights, else the smallest cell");
-  cli.value("--vmax", "X", map->high, "the number at the upper end; default: the largest cell");
+      "the number that gets the lowest colour; default: 0 for weights, else the smallest cell");
+  cli.value("--vmax", "X", map->high,
+            "the number that gets the highest colour; default: the largest cell");
   cli.flag("--per-head-range", map->per_head_range,
            "scale the colours of each head to its own smallest and largest cell");
   cli.flag("--without-sink", map->without_sink,
@@ -61,11 +62,11 @@ void add_map_examples(Cli& cli) {
               "draw one head for a paper");
   cli.example("map data/induction --layer all 'X=data/induction/hidden.npz:layers.{layer}' -o "
               "heads.png --color-scale log",
-              "draw layers × heads of a checkpoint");
+              "draw every head of every layer of a checkpoint");
   cli.example("map data/quickstart.json --annotate --zoom 2 -o quickstart.png",
               "print numbers in cells, at twice the size");
   cli.example("map data/bard-gpt2 --text ' my love, my lord' --layer 2 --head 0 --minus-layer 3",
-              "compare a head with one of the next layer: more weight is red, less is blue");
+              "compare a head with one in the next layer: more weight is red, less is blue");
   cli.example("map data/quickstart.json -s scores -o 'head{head}.png'",
               "draw one picture for each head");
   cli.example("map data/bard-gpt2 -s ov --vocab ' king, queen, love, death, thou, thee' --layer 0",
@@ -76,15 +77,16 @@ void add_map_examples(Cli& cli) {
 
 Run declare_map(Cli& cli) {
   const auto map = std::make_shared<MapCommand>();
-  cli.about("Draws maps of queries × keys with one panel for each head: in the terminal as "
-            "coloured cells (or as characters of different density without colours), or as PNG, "
-            "SVG or PDF. Long maps are pooled to the size of the picture while they are computed, "
-            "so memory use does not grow with them; the picture shows how many numbers a cell "
-            "covers. Masked keys do not count: a cell that contains only masked keys is hatched, "
-            "or a dot in text. Saved maps can be drawn without a layer: weights=FILE.");
-  add_choice_of_maps(cli, map);
+  cli.about(
+      "Draws maps of queries × keys with one panel for each head: in the terminal as "
+      "coloured cells (or as characters of different density without colours), or as PNG, "
+      "SVG or PDF. Long maps are pooled to the size of the picture while they are computed, "
+      "so memory use does not grow with their length; the picture shows how many numbers a cell "
+      "covers. Masked keys do not count: a cell that contains only masked keys is hatched, "
+      "or a dot in text. Saved maps can be drawn without a layer: weights=FILE.");
+  add_map_selection(cli, map);
   add_map_colours(cli, map);
-  cli.group("Circuits of the weights alone: -s qk or -s ov, of a whole model, without a text");
+  cli.group("Circuits, which need a whole model but no text: -s qk or -s ov");
   cli.list("--vocab", "TOKEN[,TOKEN]", map->vocabulary,
            "the tokens of the circuit; a token with a leading space differs from one without");
   add_offset(cli, map->offset);

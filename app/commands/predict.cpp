@@ -9,8 +9,8 @@
 #include <mha/load/source.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/naming/stage_names.hpp>
-#include <mha/render/studies.hpp>
 #include <mha/render/predict.hpp>
+#include <mha/render/studies.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
 
@@ -46,7 +46,9 @@ private:
   void take_all();
   void check();
   std::string form() const { return form_of(output); }
-  Lacking lacking() const { return request.text.each_line ? Lacking::skip : Lacking::error; }
+  MissingTokens missing_tokens() const {
+    return request.text.each_line ? MissingTokens::skip : MissingTokens::error;
+  }
   std::vector<std::string> take_followed(const Texts& text);
   std::vector<Prediction> predictions_of(const OpenedModel& model, const TextGroup& group,
                                          bool first);
@@ -88,7 +90,8 @@ private:
 /// --query.
 bool Predict::is_requested(const Texts& text, std::size_t batch, std::size_t position) const {
   if (!selection.query) return all || text.is_asked(batch, position);
-  const std::vector<std::size_t> own = positions_in(*selection.query, text, batch, lacking());
+  const std::vector<std::size_t> own =
+      positions_in(*selection.query, text, batch, missing_tokens());
   return is_one_of(position, own);
 }
 
@@ -104,7 +107,7 @@ std::vector<std::size_t> Predict::positions(const Texts& text) const {
   std::vector<std::size_t> list;
   if (selection.query) {
     for (std::size_t b = 0; b < text.lengths().size(); ++b)
-      std::ranges::copy(positions_in(*selection.query, text, b, lacking()),
+      std::ranges::copy(positions_in(*selection.query, text, b, missing_tokens()),
                         std::back_inserter(list));
   } else if (all)
     for (std::size_t t = 0; t < T; ++t) list.push_back(t);
@@ -173,7 +176,7 @@ void Predict::write_part(const OpenedModel& model) {
       if (is_array_file(of)) fail("--of {}: no such file", of);
       const StagePlace place = parse_place(of, "--of " + of, stage_of_place_named);
       view.norm = norm_of_part(place);
-      std::vector<TextPosition> places = predicted_places(text, selection.query, lacking());
+      std::vector<TextPosition> places = predicted_places(text, selection.query, missing_tokens());
       std::ranges::sort(places);
       parts = part_logits(layers, place, places, common.threads);
       report_warnings(layers.layer_warnings(), common);

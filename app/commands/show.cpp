@@ -140,7 +140,7 @@ void Show::print_overview(OpenedModel& model, const std::string& form) {
     const Layer& layer = loaded.layer;
     const StageSet available = require_some_stages(layer);
     const Selection layer_selection = selection_of(loaded, selection, model.chosen().size());
-    if (id == model.chosen().front()) note_texts_without(layer, layer_selection, common);
+    if (id == model.chosen().front()) note_texts_without_selection(layer, layer_selection, common);
     std::vector<Stage> wanted(available.begin(), available.end());
     const std::vector<PlannedFile> planned =
         planned_files(output.path, loaded, layer_selection, wanted, false);
@@ -242,7 +242,7 @@ void Show::print_numbers(OpenedModel& model, const std::string& form) {
     options.labelled = options.labelled || (std::ranges::any_of(wanted, has_token_axis) &&
                                             (!layer.tokens.empty() || !layer.key_tokens.empty()));
     const Selection layer_selection = selection_of(loaded, selection, model.chosen().size());
-    if (id == model.chosen().front()) note_texts_without(layer, layer_selection, common);
+    if (id == model.chosen().front()) note_texts_without_selection(layer, layer_selection, common);
     const std::vector<PlannedFile> planned =
         planned_files(output.path, loaded, layer_selection, wanted, true);
     compute_files(layer, model.compute(), wanted, planned, layer_selection,

@@ -54,13 +54,13 @@ bool OnnxElements::drops_nothing(const OnnxStep& step) const {
 }
 
 void OnnxElements::meet_table(const OnnxStep& step, bool is_sum) const {
-  add_once(is_sum ? flow_.met_.sums : flow_.met_.tables,
+  add_once(is_sum ? flow_.passed_.sums : flow_.passed_.tables,
            static_cast<int>(&step - flow_.steps.data()));
 }
 
 void OnnxElements::meet_rounding(const OnnxStep& step, const MaybeOnnxForm& form) const {
   if (form && !form->terms.empty())
-    add_once(flow_.met_.roundings, static_cast<int>(&step - flow_.steps.data()));
+    add_once(flow_.passed_.roundings, static_cast<int>(&step - flow_.steps.data()));
 }
 
 bool OnnxElements::has_several(int value) const {

@@ -25,7 +25,7 @@ public:
         why_(why) {}
 
   std::optional<OnnxOperand> read(std::vector<std::int64_t>& heads) {
-    flow_.met();
+    flow_.take_passed_steps();
     const bool found =
         read_parts(heads) && onnx_operand_holds(flow_, projections_, place_, operand_, heads, why_);
     if (found) return std::move(operand_);

@@ -108,8 +108,8 @@ MaybeOnnxForm OnnxElements::made_by(const OnnxStep& step, const OnnxValue& of, s
   return (this->*rule.element)(step, of, flat, depth);
 }
 
-MaybeOnnxForm OnnxElements::same(const OnnxStep& step, const OnnxValue& /*of*/, std::int64_t flat,
-                                 int depth) const {
+MaybeOnnxForm OnnxElements::unchanged(const OnnxStep& step, const OnnxValue& /*of*/,
+                                      std::int64_t flat, int depth) const {
   return passed(step, 0, flat, depth);
 }
 
@@ -119,10 +119,10 @@ MaybeOnnxForm OnnxElements::negated(const OnnxStep& step, const OnnxValue& /*of*
   return positive ? MaybeOnnxForm(scaled_onnx_form(*positive, -1)) : std::nullopt;
 }
 
-MaybeOnnxForm OnnxElements::of_one(const OnnxStep& step, const OnnxValue& /*of*/, std::int64_t flat,
-                                   int depth) const {
+MaybeOnnxForm OnnxElements::unary(const OnnxStep& step, const OnnxValue& /*of*/, std::int64_t flat,
+                                  int depth) const {
   if (step.inputs.size() != 1 || !flow_.is_fixed(step.inputs[0])) return std::nullopt;
-  return of_number(step.rule->of_one(number(step, 0, flat, depth).value_or(NAN)));
+  return of_number(step.rule->unary(number(step, 0, flat, depth).value_or(NAN)));
 }
 
 /// Dequantised activations count as the numbers before quantisation.
@@ -280,7 +280,7 @@ MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, const OnnxValue& of
   // C's remainder has the sign of the dividend.
   if (op == "Mod" && step.integer("fmod", 0) != 0)
     return of_number(b->number == 0 ? NAN : std::fmod(a->number, b->number));
-  return of_number(step.rule->of_two(a->number, b->number));
+  return of_number(step.rule->binary(a->number, b->number));
 }
 
 OnnxForm OnnxFlow::form(int value, std::int64_t flat, bool unmasked) const {

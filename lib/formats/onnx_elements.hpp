@@ -15,16 +15,16 @@ public:
   OnnxForm form(int value, std::int64_t flat, int depth) const;
 
   // The element of a step's output as a sum (onnx_rules.cpp); nothing if it is not a sum.
-  OnnxElementRule same, ///< the first input's element at the same flat index
+  OnnxElementRule unchanged, ///< the first input's element at the same flat index
       dropout, cast, cast_like, dequantised;
   OnnxElementRule expanded, transposed, tiled, sliced, split, joined, gathered; ///< only moved
   OnnxElementRule arithmetic, negated;
-  OnnxElementRule of_one; ///< a function of one known number
+  OnnxElementRule unary; ///< a function of one known number
   OnnxElementRule
       bounded; ///< Clip, Max and Min of numbers, or with bounds beyond a layer's numbers
   OnnxElementRule where;
-  OnnxElementRule length, size, filled, range, triangle, running_sum; ///< generated
-  OnnxElementRule fixed_sum; ///< a product of fixed numbers: positions times frequencies
+  OnnxElementRule axis_length, element_count, filled, range, triangle, running_sum; ///< generated
+  OnnxElementRule fixed_product; ///< a product of fixed numbers: positions times frequencies
   /// RotaryEmbedding: x cos ∓ its pair sin. The inputs of com.microsoft's are (x, positions, cos,
   /// sin), those of the standard operator (x, cos, sin, positions).
   OnnxElementRule rotary;

@@ -337,10 +337,10 @@ OnnxFlow::OnnxFlow(std::shared_ptr<const OnnxModel> model, OnnxStore& store,
         values[static_cast<std::size_t>(resolved(input))].consumers.push_back(static_cast<int>(i));
 }
 
-void OnnxFlow::meet(const OnnxMet& met) const {
-  for (const int step : met.tables) add_once(met_.tables, step);
-  for (const int step : met.sums) add_once(met_.sums, step);
-  for (const int step : met.roundings) add_once(met_.roundings, step);
+void OnnxFlow::add_passed_steps(const OnnxPassedSteps& passed) const {
+  for (const int step : passed.tables) add_once(passed_.tables, step);
+  for (const int step : passed.sums) add_once(passed_.sums, step);
+  for (const int step : passed.roundings) add_once(passed_.roundings, step);
 }
 
 double* OnnxFlow::known(int value, std::int64_t flat) const {

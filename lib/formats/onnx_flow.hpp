@@ -74,7 +74,7 @@ struct OnnxForm {
 };
 
 /// Steps that forms passed through, each once.
-struct OnnxMet {
+struct OnnxPassedSteps {
   std::vector<int> tables;    ///< steps that may treat every element differently
   std::vector<int> sums;      ///< steps that may add another number to every element, or hide some
   std::vector<int> roundings; ///< steps that round to fewer bits
@@ -131,9 +131,9 @@ public:
   /// `unmasked`, masks are ignored.
   OnnxForm form(int value, std::int64_t flat, bool unmasked = false) const;
   /// The steps that forms passed through since the last call.
-  OnnxMet met() const { return std::exchange(met_, {}); }
-  /// Adds steps to those that met() returns.
-  void meet(const OnnxMet& met) const;
+  OnnxPassedSteps take_passed_steps() const { return std::exchange(passed_, {}); }
+  /// Adds steps to those that take_passed_steps() returns.
+  void add_passed_steps(const OnnxPassedSteps& passed) const;
   /// One element of a fixed value.
   std::optional<double> number(int value, std::int64_t flat = 0) const;
   /// All numbers of a fixed value with at most `most` elements; otherwise an empty list.
@@ -161,7 +161,7 @@ private:
   mutable std::vector<std::vector<double>> known_;
   mutable std::vector<std::unordered_map<std::int64_t, double>> known_of_large_;
   double* known(int value, std::int64_t flat) const;
-  mutable OnnxMet met_;
+  mutable OnnxPassedSteps passed_;
   mutable bool unmasked_ = false;
   mutable std::int64_t budget_ = 0;          ///< steps left for one element
   mutable std::int64_t visits_ = 30'000'000; ///< steps left for all elements

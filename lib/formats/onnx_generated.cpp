@@ -14,8 +14,8 @@ constexpr std::int64_t most_summed = 256; ///< length of a sum of fixed numbers
 
 } // namespace
 
-MaybeOnnxForm OnnxElements::length(const OnnxStep& step, const OnnxValue& /*of*/, std::int64_t flat,
-                                   int /*depth*/) const {
+MaybeOnnxForm OnnxElements::axis_length(const OnnxStep& step, const OnnxValue& /*of*/,
+                                        std::int64_t flat, int /*depth*/) const {
   const auto& in = flow_.shape(step.input(0));
   std::int64_t start = step.integer("start", 0);
   if (!in) return std::nullopt;
@@ -25,8 +25,8 @@ MaybeOnnxForm OnnxElements::length(const OnnxStep& step, const OnnxValue& /*of*/
   return of_number(static_cast<double>((*in)[static_cast<std::size_t>(at)]));
 }
 
-MaybeOnnxForm OnnxElements::size(const OnnxStep& step, const OnnxValue& /*of*/,
-                                 std::int64_t /*flat*/, int /*depth*/) const {
+MaybeOnnxForm OnnxElements::element_count(const OnnxStep& step, const OnnxValue& /*of*/,
+                                          std::int64_t /*flat*/, int /*depth*/) const {
   const auto& in = flow_.shape(step.input(0));
   if (!in) return std::nullopt;
   return of_number(static_cast<double>(onnx_count(*in)));
@@ -121,8 +121,8 @@ MaybeOnnxForm OnnxElements::running_sum(const OnnxStep& step, const OnnxValue& o
   return of_number(sum);
 }
 
-MaybeOnnxForm OnnxElements::fixed_sum(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
-                                      int depth) const {
+MaybeOnnxForm OnnxElements::fixed_product(const OnnxStep& step, const OnnxValue& of,
+                                          std::int64_t flat, int depth) const {
   const OnnxDims& out = *of.shape;
   if (!flow_.is_fixed(step.input(0)) || !flow_.is_fixed(step.input(1))) return std::nullopt;
   const auto sum = onnx_contraction(flow_, step);

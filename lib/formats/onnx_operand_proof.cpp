@@ -31,10 +31,10 @@ public:
       return holds_at(at[0], at[1], at[2], at[3]);
     };
     if (!onnx_holds_at_places(lengths, as_described)) return false;
-    const OnnxMet met = flow_.met();
-    const bool closely = !met.tables.empty() || !met.sums.empty();
+    const OnnxPassedSteps passed = flow_.take_passed_steps();
+    const bool closely = !passed.tables.empty() || !passed.sums.empty();
     const bool found = !closely || onnx_holds_at_more_places(lengths, as_described);
-    for (const int step : met.roundings) add_once(roundings_, step);
+    for (const int step : passed.roundings) add_once(roundings_, step);
     return found;
   }
   const std::vector<int>& roundings() const { return roundings_; }

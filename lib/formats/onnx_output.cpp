@@ -73,11 +73,11 @@ public:
       const auto same = [&](const OnnxPlaces& at) {
         return row_of(to, at[1], at[0] * stride, at[0]) == place[static_cast<std::size_t>(at[1])];
       };
-      flow_.met();
+      flow_.take_passed_steps();
       if (!onnx_holds_at_places({site_.T, width}, same)) continue;
-      const OnnxMet met = flow_.met();
-      roundings = met.roundings;
-      if ((met.tables.empty() && met.sums.empty()) ||
+      const OnnxPassedSteps passed = flow_.take_passed_steps();
+      roundings = passed.roundings;
+      if ((passed.tables.empty() && passed.sums.empty()) ||
           onnx_holds_at_more_places({site_.T, width}, same))
         return rows;
     }

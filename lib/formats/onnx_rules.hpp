@@ -23,10 +23,10 @@ using OnnxElementRule = MaybeOnnxForm(const OnnxStep& step, const OnnxValue& of,
 
 struct OnnxRule {
   std::string_view op;
-  OnnxShapeRule OnnxShapeRules::*shape = nullptr;   ///< null if unknown, and for Split
-  OnnxElementRule OnnxElements::*element = nullptr; ///< null if elements are terms themselves
-  double (*of_one)(double) = nullptr;               ///< the function of one number
-  double (*of_two)(double, double) = nullptr;       ///< the function of two numbers
+  OnnxShapeRule OnnxShapeRules::*shape = nullptr;   ///< null if unknown; Split has several outputs
+  OnnxElementRule OnnxElements::*element = nullptr; ///< null if elements are not traced further
+  double (*unary)(double) = nullptr;                ///< the function of one number
+  double (*binary)(double, double) = nullptr;       ///< the function of two numbers
   bool any_domain = false; ///< whether the element rule also holds in other domains
 };
 

@@ -72,12 +72,12 @@ std::optional<OnnxScorePath> OnnxScores::follow(std::int64_t flat, bool unmasked
 const std::optional<OnnxScorePath>& OnnxScores::followed(std::int64_t flat, bool unmasked) const {
   const auto [at, is_new] = followed_[unmasked ? 1 : 0].try_emplace(flat);
   if (is_new) {
-    const OnnxMet before = flow_.met();
+    const OnnxPassedSteps before = flow_.take_passed_steps();
     at->second.path = follow(flat, unmasked);
-    at->second.met = flow_.met();
-    flow_.meet(before);
+    at->second.passed = flow_.take_passed_steps();
+    flow_.add_passed_steps(before);
   }
-  flow_.meet(at->second.met);
+  flow_.add_passed_steps(at->second.passed);
   return at->second.path;
 }
 
@@ -137,7 +137,7 @@ std::string OnnxScores::name_of(int value) const {
 void OnnxScores::note_maker(int value) const {
   if (const OnnxStep* made = flow_.maker(value);
       made && !is_product(value) && !projections_.of(flow_.resolved(value)))
-    add_once(unread_, static_cast<int>(made - flow_.steps.data()));
+    add_once(untraced_steps_, static_cast<int>(made - flow_.steps.data()));
 }
 
 } // namespace mha::io

@@ -26,12 +26,12 @@ public:
       : flow_(flow), projections_(projections), input_(input) {}
 
   /// Follows an element of the Softmax's input to its product, or to no product if it is masked.
-  /// Returns nothing if other steps compute it, which unread() then has. With `unmasked`, masks are
-  /// ignored.
+  /// Returns nothing if other steps compute it, which untraced_steps() then has. With `unmasked`,
+  /// masks are ignored.
   std::optional<OnnxScorePath> follow(std::int64_t flat, bool unmasked = true) const;
   /// The same with a cache, for elements that are requested often.
   const std::optional<OnnxScorePath>& followed(std::int64_t flat, bool unmasked = true) const;
-  const std::vector<int>& unread() const { return unread_; }
+  const std::vector<int>& untraced_steps() const { return untraced_steps_; }
 
 private:
   const OnnxForm::Term* product_in(const OnnxForm& form) const;
@@ -47,10 +47,10 @@ private:
   const OnnxFlow& flow_;
   const OnnxProjections& projections_;
   int input_;
-  mutable std::vector<int> unread_;
+  mutable std::vector<int> untraced_steps_;
   struct Followed {
     std::optional<OnnxScorePath> path;
-    OnnxMet met; ///< on the way
+    OnnxPassedSteps passed; ///< on the way
   };
   mutable std::array<std::unordered_map<std::int64_t, Followed>, 2> followed_; ///< masked, unmasked
 };

@@ -11,7 +11,7 @@
 
 namespace mha::io {
 
-MaybeOnnxDims OnnxShapeRules::like_first_input(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::first_input(const OnnxStep& step) const {
   return shape(step, 0);
 }
 
@@ -19,7 +19,7 @@ MaybeOnnxDims OnnxShapeRules::scalar(const OnnxStep& /*step*/) const {
   return OnnxDims{};
 }
 
-MaybeOnnxDims OnnxShapeRules::constant_of_shape(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::from_input_numbers(const OnnxStep& step) const {
   return integers(step, 0);
 }
 
@@ -34,7 +34,7 @@ MaybeOnnxDims OnnxShapeRules::broadcast_inputs(const OnnxStep& step) const {
   return result;
 }
 
-MaybeOnnxDims OnnxShapeRules::shape_operator(const OnnxStep& step) const {
+MaybeOnnxDims OnnxShapeRules::rank_of_input(const OnnxStep& step) const {
   const MaybeOnnxDims in = shape(step, 0);
   if (!in) return std::nullopt;
   const auto [first, end] = shape_range(step, in->size());

@@ -22,9 +22,8 @@ public:
   explicit OnnxShapeRules(OnnxFlow& flow) : flow_(flow) {}
 
   // The shape of a step's first output, by its operator (onnx_rules.cpp).
-  OnnxShapeRule like_first_input, broadcast_inputs, reshape, transpose, slice, gather, concat,
-      squeeze, unsqueeze, flatten, expand, tile, shape_operator, scalar, constant_of_shape, range,
-      reduce;
+  OnnxShapeRule first_input, broadcast_inputs, reshape, transpose, slice, gather, concat, squeeze,
+      unsqueeze, flatten, expand, tile, rank_of_input, scalar, from_input_numbers, range, reduce;
   OnnxShapeRule product, gemm, einsum, conv, attention;
   /// The shapes of all outputs.
   std::vector<MaybeOnnxDims> split(const OnnxStep& step) const;

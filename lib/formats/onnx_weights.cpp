@@ -1,4 +1,5 @@
-// Computes weights from constants and the operators between them and their product.
+// Computes the weights of a product from constants, through the operators that process them before
+// the product.
 
 #include <mha/formats/onnx_contraction.hpp>
 #include <mha/formats/onnx_shapes.hpp>
@@ -14,7 +15,7 @@ namespace mha::io {
 
 namespace {
 
-constexpr int most_between = 32; ///< operators between a constant and its product
+constexpr int max_operators = 32; ///< between a constant and its product
 
 bool only_reshapes(std::string_view op) {
   return op == "Reshape" || op == "Flatten" || op == "Squeeze" || op == "Unsqueeze" ||
@@ -30,15 +31,15 @@ Shape shape_from(const OnnxDims& dims) {
 
 } // namespace
 
-/// Computes the tensors of fixed values.
+/// Computes the tensors of values that depend only on constants.
 class OnnxWeights {
 public:
   OnnxWeights(const OnnxFlow& flow, const std::string& where) : flow_(flow), where_(where) {}
 
   /// Whether make() can compute the value.
-  bool can(int value, int depth) const {
+  bool can_make(int value, int depth) const {
     value = flow_.resolved(value);
-    if (value < 0 || depth > most_between || !flow_.at(value).shape) return false;
+    if (value < 0 || depth > max_operators || !flow_.at(value).shape) return false;
     if (flow_.at(value).constant >= 0) return true;
     const OnnxStep* step = flow_.maker(value);
     if (!step || !flow_.at(value).fixed || !step->node->domain.empty()) return false;
@@ -50,31 +51,35 @@ public:
     // Only one operand is followed, because following both would double the work with each step.
     if (op == "DequantizeLinear")
       return is_constant(1) && (step->input(2) < 0 || is_constant(2)) &&
-             keeps_count(*step, 0, value) && can(step->input(0), depth + 1);
+             keeps_count(*step, 0, value) && can_make(step->input(0), depth + 1);
     if (is_plain_arithmetic(op))
-      return (is_constant(1) && keeps_count(*step, 0, value) && can(step->input(0), depth + 1)) ||
-             (is_constant(0) && keeps_count(*step, 1, value) && can(step->input(1), depth + 1));
-    if (op == "Slice") return single_slice(*step).has_value() && can(step->input(0), depth + 1);
-    if (op == "Gather") return single_gather(*step).has_value() && can(step->input(0), depth + 1);
+      return (is_constant(1) && keeps_count(*step, 0, value) &&
+              can_make(step->input(0), depth + 1)) ||
+             (is_constant(0) && keeps_count(*step, 1, value) &&
+              can_make(step->input(1), depth + 1));
+    if (op == "Slice")
+      return single_slice(*step).has_value() && can_make(step->input(0), depth + 1);
+    if (op == "Gather")
+      return single_gather(*step).has_value() && can_make(step->input(0), depth + 1);
     if (op == "Cast" && flow_.at(value).whole && !flow_.at(flow_.resolved(step->input(0))).whole)
-      return false; // it would truncate
+      return false; // a Cast to integers truncates
     return (only_reshapes(op) || op == "Transpose" || op == "Cast" || op == "Split") &&
-           can(step->input(0), depth + 1);
+           can_make(step->input(0), depth + 1);
   }
 
   Tensor make(int value, int depth = 0) const {
     value = flow_.resolved(value);
-    const OnnxValue& of = flow_.at(value);
-    if (of.constant >= 0)
-      return flow_.constants[static_cast<std::size_t>(of.constant)].array.read();
-    if (!can(value, depth)) {
-      const OnnxStep* made = flow_.maker(value);
-      fail("{}: {} is made by {}, which is not followed to its numbers", where_, shown(of.name),
-           made ? shown(made->node->op) : "nothing");
+    const OnnxValue& target = flow_.at(value);
+    if (target.constant >= 0)
+      return flow_.constants[static_cast<std::size_t>(target.constant)].array.read();
+    if (!can_make(value, depth)) {
+      const OnnxStep* maker = flow_.maker(value);
+      fail("{}: {} is computed by {}, which cannot be evaluated to constant numbers", where_,
+           shown(target.name), maker ? shown(maker->node->op) : "nothing");
     }
     const OnnxStep& step = *flow_.maker(value);
     const std::string_view op = step.node->op;
-    const Shape shape = shape_from(*of.shape);
+    const Shape shape = shape_from(*target.shape);
     if (op == "DequantizeLinear") return dequantised(step, shape, depth);
     if (is_plain_arithmetic(op)) return arithmetic(step, op, shape, depth);
     const Tensor from = make(step.inputs[0], depth + 1);
@@ -88,7 +93,7 @@ public:
       return permuted(from, order);
     }
     if (op == "Cast") return cast(step, from);
-    if (op == "Split") return split(step, of.output, from);
+    if (op == "Split") return split(step, target.output, from);
     if (op == "Slice" || op == "Gather") {
       const auto [axis, first, count] = *(op == "Slice" ? single_slice(step) : single_gather(step));
       return part_of_axis(from, axis, first, count).reshaped(shape);
@@ -102,12 +107,14 @@ private:
     const auto& in = flow_.shape(step.input(place));
     return in && onnx_count(*in) == onnx_count(*flow_.at(value).shape);
   }
+  /// Positions [first, first + count) of an axis.
   struct AxisRange {
     std::size_t axis, first, count;
   };
 
-  std::optional<OnnxDims> list(const OnnxStep& step, const char* attribute,
-                               std::size_t place) const {
+  /// A list of integers: an attribute, or in newer opsets an input.
+  std::optional<OnnxDims> integers(const OnnxStep& step, const char* attribute,
+                                   std::size_t place) const {
     if (const OnnxAttribute* found = step.find(attribute)) return found->integers;
     OnnxDims result;
     for (const double number : flow_.numbers(step.input(place)))
@@ -115,9 +122,10 @@ private:
     return result.empty() ? std::nullopt : std::optional(result);
   }
 
+  /// The range of a Slice along one axis with step 1.
   std::optional<AxisRange> single_slice(const OnnxStep& step) const {
-    const auto starts = list(step, "starts", 1), ends = list(step, "ends", 2),
-               axes = list(step, "axes", 3), steps = list(step, "steps", 4);
+    const auto starts = integers(step, "starts", 1), ends = integers(step, "ends", 2),
+               axes = integers(step, "axes", 3), steps = integers(step, "steps", 4);
     const auto& in = flow_.shape(step.input(0));
     if (!in || !starts || !ends || starts->size() != 1 || ends->size() != 1) return std::nullopt;
     const std::int64_t axis = onnx_axis(axes ? (*axes)[0] : 0, in->size());
@@ -127,7 +135,7 @@ private:
     return AxisRange{static_cast<std::size_t>(axis), static_cast<std::size_t>(first),
                      static_cast<std::size_t>(count)};
   }
-  /// A Gather of one position of an axis.
+  /// The range of a Gather of one position.
   std::optional<AxisRange> single_gather(const OnnxStep& step) const {
     const auto& in = flow_.shape(step.input(0));
     const std::vector<double> places = flow_.numbers(step.input(1), 1);
@@ -164,43 +172,44 @@ private:
         first += static_cast<std::size_t>((*other)[axis]);
     const auto& own = flow_.shape(step.outputs[static_cast<std::size_t>(output)]);
     const auto count = static_cast<std::size_t>((*own)[axis]);
-    if (first + count > from.shape()[axis]) fail("{}: a Split beyond what it splits", where_);
+    if (first + count > from.shape()[axis])
+      fail("{}: the outputs of a Split are longer than its input", where_);
     return part_of_axis(from, axis, first, count);
   }
 
-  /// (x − zero) · scale, with one scale in all, one for each position of `axis`, or one for each
-  /// block of positions.
+  /// (x − zero) · scale, with one scale for the whole tensor, for each position of `axis`, or for
+  /// each block of positions.
   Tensor dequantised(const OnnxStep& step, const Shape& shape, int depth) const {
     const Tensor x = make(step.inputs[0], depth + 1), scale = make(step.inputs[1], depth + 1);
     const Tensor zero = step.input(2) >= 0 ? make(step.inputs[2], depth + 1) : Tensor();
     const std::int64_t axis = onnx_axis(step.integer("axis", 1), shape.size());
     const std::int64_t block = step.integer("block_size", 0);
     std::size_t inner = 1, along = 1;
-    const bool one = scale.count() == 1;
-    if (!one) {
+    const bool one_scale = scale.count() == 1;
+    if (!one_scale) {
       if (axis < 0) fail("{}: {}: no axis {}", where_, shown(step.name), step.integer("axis", 1));
       along = shape[static_cast<std::size_t>(axis)];
       for (auto i = static_cast<std::size_t>(axis) + 1; i < shape.size(); ++i) inner *= shape[i];
     }
-    const std::size_t step_of = block > 0 ? static_cast<std::size_t>(block) : 1;
-    const std::size_t places = (along + step_of - 1) / step_of;
+    const std::size_t block_length = block > 0 ? static_cast<std::size_t>(block) : 1;
+    const std::size_t blocks = (along + block_length - 1) / block_length;
     const std::size_t outer = along * inner == 0 ? 0 : x.count() / (along * inner);
-    const std::size_t wanted = one ? 1 : block > 0 ? outer * places * inner : places;
-    if (scale.count() != wanted || (!zero.empty() && zero.count() != wanted))
+    const std::size_t expected = one_scale ? 1 : block > 0 ? outer * blocks * inner : blocks;
+    if (scale.count() != expected || (!zero.empty() && zero.count() != expected))
       fail("{}: {}: {} scales for {} along axis {}", where_, shown(step.name), scale.count(),
            to_string(shape), step.integer("axis", 1));
     Tensor result = Tensor::uninitialised(DType::f32, shape);
     const auto to = result.as_mutable<float>();
-    const Tensor scales = convert(scale, DType::f32), whole = convert(x, DType::f64),
+    const Tensor scales = convert(scale, DType::f32), numbers = convert(x, DType::f64),
                  zeros = zero.empty() ? Tensor() : convert(zero, DType::f64);
     for (std::size_t i = 0; i < to.size(); ++i) {
-      const std::size_t place = i / inner % along / step_of;
-      const std::size_t at = one ? 0
+      const std::size_t position = i / inner % along / block_length;
+      const std::size_t at = one_scale ? 0
                              : block > 0
-                                 ? (i / (along * inner) * places + place) * inner + i % inner
-                                 : place;
+                                 ? (i / (along * inner) * blocks + position) * inner + i % inner
+                                 : position;
       const double offset = zero.empty() ? 0 : zeros.as<double>()[at];
-      to[i] = static_cast<float>(whole.as<double>()[i] - offset) * scales.as<float>()[at];
+      to[i] = static_cast<float>(numbers.as<double>()[i] - offset) * scales.as<float>()[at];
     }
     return result;
   }
@@ -212,19 +221,19 @@ private:
     Tensor result = Tensor::uninitialised(dtype, shape);
     const Tensor x = convert(a, DType::f64), y = convert(b, DType::f64);
     const OnnxDims dims(shape.begin(), shape.end());
-    const auto place_in = [&](const Tensor& in, std::size_t i) {
+    const auto index_in = [&](const Tensor& in, std::size_t i) {
       if (in.count() == result.count()) return i;
       const OnnxDims own(in.shape().begin(), in.shape().end());
       return static_cast<std::size_t>(
           onnx_flat_of_repeated(own, dims, static_cast<std::int64_t>(i)));
     };
     for (std::size_t i = 0; i < result.count(); ++i) {
-      const double u = x.as<double>()[place_in(x, i)], v = y.as<double>()[place_in(y, i)];
-      const double made = op == "Add" ? u + v : op == "Sub" ? u - v : op == "Mul" ? u * v : u / v;
+      const double u = x.as<double>()[index_in(x, i)], v = y.as<double>()[index_in(y, i)];
+      const double number = op == "Add" ? u + v : op == "Sub" ? u - v : op == "Mul" ? u * v : u / v;
       if (dtype == DType::f64)
-        result.as_mutable<double>()[i] = made;
+        result.as_mutable<double>()[i] = number;
       else
-        result.as_mutable<float>()[i] = static_cast<float>(made);
+        result.as_mutable<float>()[i] = static_cast<float>(number);
     }
     return result;
   }
@@ -240,7 +249,7 @@ Tensor OnnxFlow::tensor(int value) const {
 }
 
 bool OnnxFlow::has_tensor(int value) const {
-  return is_fixed(value) && OnnxWeights(*this, where_).can(value, 0);
+  return is_fixed(value) && OnnxWeights(*this, where_).can_make(value, 0);
 }
 
 } // namespace mha::io

@@ -30,11 +30,11 @@ double gelu(const OnnxStep& step, double x) {
 double computed(const OnnxStep& step, double x) {
   if (step.is("Gelu") || step.is("FastGelu")) return gelu(step, x);
   if (step.is("QuickGelu")) return x * sigmoid(step.number("alpha").value_or(1.702) * x);
-  return step.node->domain.empty() && step.rule->of_one ? step.rule->of_one(x) : NAN;
+  return step.node->domain.empty() && step.rule->unary ? step.rule->unary(x) : NAN;
 }
 
 double computed(const OnnxStep& step, double x, double y) {
-  return step.node->domain.empty() && step.rule->of_two ? step.rule->of_two(x, y) : NAN;
+  return step.node->domain.empty() && step.rule->binary ? step.rule->binary(x, y) : NAN;
 }
 
 /// The activation of one number.

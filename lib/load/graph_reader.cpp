@@ -85,11 +85,12 @@ int GraphReader::only_term_of(int value) const {
 
 template <class Holds> bool GraphReader::holds(std::int64_t width, const Holds& at) {
   const io::OnnxDims lengths{tokens(), width};
-  flow_->met();
+  flow_->take_passed_steps();
   if (!io::onnx_holds_at_places(lengths, at)) return false;
-  const io::OnnxMet met = flow_->met();
-  for (const int step : met.roundings) add_once(roundings_, step);
-  return (met.tables.empty() && met.sums.empty()) || io::onnx_holds_at_more_places(lengths, at);
+  const io::OnnxPassedSteps passed = flow_->take_passed_steps();
+  for (const int step : passed.roundings) add_once(roundings_, step);
+  return (passed.tables.empty() && passed.sums.empty()) ||
+         io::onnx_holds_at_more_places(lengths, at);
 }
 
 bool GraphReader::is_sum(int value, std::int64_t width, const GraphSum& sum) {

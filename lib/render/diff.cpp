@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 
 namespace mha::render {
 
@@ -53,20 +54,20 @@ std::string tolerance_text(const Tolerance& tolerance) {
   return fmt::format("{:g} + {:g} · |reference|", tolerance.absolute, tolerance.relative);
 }
 
-/// The tolerances that decide what differs.
+/// What counts as a difference: the tolerances, and the legend of the column `head`.
 std::string about_tolerance(const Diff& diff, bool heads) {
-  const bool one_for_all = std::ranges::all_of(
+  const bool same_for_all = std::ranges::all_of(
       diff.stages, [&](const StageDiff& row) { return row.tolerance == diff.stages[0].tolerance; });
-  const auto rounded = std::find_if(diff.stages.begin(), diff.stages.end(),
-                                    [](const StageDiff& row) { return row.rounding > 0; });
+  const auto with_rounding = std::find_if(diff.stages.begin(), diff.stages.end(),
+                                          [](const StageDiff& row) { return row.rounding > 0; });
   return fmt::format(
       "differ: elements with |ours − reference| > {}{}{}",
-      one_for_all ? tolerance_text(diff.stages[0].tolerance)
-                  : typed(message("the tolerance of their stage (<format> json lists them)")),
-      rounded == diff.stages.end()
+      same_for_all ? tolerance_text(diff.stages[0].tolerance)
+                   : typed(message("the tolerance of their stage (<format> json lists them)")),
+      with_rounding == diff.stages.end()
           ? ""
-          : fmt::format(", and beyond what rounding to {} grows to along the chain",
-                        mha::name_of(rounded->precision)),
+          : fmt::format(", and beyond what rounding to {} adds up to along the chain",
+                        mha::name_of(with_rounding->precision)),
       heads ? " · head: the worst one" : "");
 }
 
@@ -74,35 +75,32 @@ std::size_t count_of(const Diff& diff, const std::function<bool(const StageDiff&
   return static_cast<std::size_t>(std::count_if(diff.stages.begin(), diff.stages.end(), matches));
 }
 
-/// " (after rounding to bfloat16)", where bits of stages are the same only then.
+/// " (after rounding to bfloat16)" if the bits of some stages are equal only after that rounding.
 std::string after_rounding(const Diff& diff, const Layer& layer) {
-  const DType* type = nullptr;
-  DType coarser = DType::f32;
+  std::optional<DType> coarsest;
   for (const StageDiff& row : diff.stages) {
     if (row.status != DiffStatus::equal || row.difference.max_abs == 0) continue;
-    const DType own = coarser_of(layer.dtype, row.reference->stored);
-    coarser = type ? coarser_of(coarser, own) : own;
-    type = &coarser;
+    const DType type = coarser_of(layer.dtype, row.reference->stored);
+    coarsest = coarsest ? coarser_of(*coarsest, type) : type;
   }
-  return type ? fmt::format(" (after rounding to {})", mha::name_of(*type)) : "";
+  return coarsest ? fmt::format(" (after rounding to {})", mha::name_of(*coarsest)) : "";
 }
 
-/// The sentence where nothing, or nothing but the input, was compared.
-std::string nothing_after_inputs(const Diff& diff, const Outcome& outcome) {
+/// The sentence if nothing was compared, or only inputs.
+std::string nothing_compared(const Diff& diff, const Outcome& outcome) {
   if (outcome.compared.empty() && diff.stages.empty()) return "Nothing was compared.";
   if (outcome.compared.empty())
-    return "Nothing was compared: what the reference has are the tensors of the same file that "
-           "this layer is given.";
-  return fmt::format("Nothing after the inputs was compared: {} {} where the computation begins.",
-                     joined(stage_names(outcome.compared)),
-                     outcome.compared.size() == 1 ? "is" : "are");
+    return "Nothing was compared: the reference has only tensors that this layer reads from the "
+           "same file.";
+  return fmt::format("Only inputs were compared: the computation begins with {}.",
+                     joined(stage_names(outcome.compared)));
 }
 
 std::string agreement(const Layer& layer, const Diff& diff, const Outcome& outcome) {
-  if (outcome.compared.empty() || outcome.only_inputs) return nothing_after_inputs(diff, outcome);
-  const std::size_t n = outcome.compared.size(), equal = count_of(diff, [](const StageDiff&row) {
-                                                   return row.status == DiffStatus::equal;
-                                                 });
+  if (outcome.compared.empty() || outcome.only_inputs) return nothing_compared(diff, outcome);
+  const std::size_t n = outcome.compared.size();
+  const std::size_t equal =
+      count_of(diff, [](const StageDiff& row) { return row.status == DiffStatus::equal; });
   const std::string rounding = after_rounding(diff, layer);
   if (equal == n)
     return n == 1 ? fmt::format("{} matches bit for bit{}.", mha::name_of(outcome.compared[0]),
@@ -119,78 +117,81 @@ std::string agreement(const Layer& layer, const Diff& diff, const Outcome& outco
   if (count_of(diff, [](const StageDiff& row) {
         return row.status == DiffStatus::close && !row.difference.within && !row.pass_rounding;
       }) > 0)
-    text += " Where some elements are outside, the step itself is sound: computed from the "
-            "reference's own stages before it, it agrees.";
+    text +=
+        " Steps marked close* have elements outside it, but are sound in themselves: they agree "
+        "when computed from the reference's own earlier stages.";
   if (count_of(diff, [](const StageDiff& row) { return row.pass_rounding.has_value(); }) > 0)
-    text += " Where the verdict is rounding, elements are outside by no more than a pass in this "
-            "precision is from one in float64.";
+    text +=
+        " Where the verdict is rounding, the elements outside it are off by no more than a pass "
+        "in this precision differs from one in float64.";
   return text;
 }
 
-/// The effect on the verdict of what was not compared.
+/// What was not compared, and what that means for the verdict.
 std::string about_missing(const Outcome& outcome, const Reference& reference) {
   if (const std::string heads = reference.about_heads(); !heads.empty())
-    return " T" + heads.substr(1) + ".";
+    return " T" + heads.substr(1) + "."; // "the reference has …" begins a sentence here
   std::vector<std::string> misshapen, others;
-  for (const NotCompared& one : outcome.not_compared)
-    (one.misshapen ? misshapen : others).push_back(visible(one.name));
+  for (const NotCompared& tensor : outcome.not_compared)
+    (tensor.misshapen ? misshapen : others).push_back(visible(tensor.name));
   std::string text;
   if (!misshapen.empty())
-    text += fmt::format(" {} {} of another shape in the reference: that is a difference.",
-                        joined(misshapen), misshapen.size() == 1 ? "is" : "are");
+    text += fmt::format(" {} {} another shape in the reference, which counts as a difference.",
+                        joined(misshapen), misshapen.size() == 1 ? "has" : "have");
   if (!others.empty())
     text +=
         fmt::format(" {} {} not compared{}.", joined(others), others.size() == 1 ? "was" : "were",
-                    outcome.verdict == Verdict::incomplete ? ": that is not agreement" : "");
+                    outcome.verdict == Verdict::incomplete ? ", so this is not agreement" : "");
   return text;
 }
 
-/// Whether the inputs of the first step that differs agree.
-std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& row,
-                         const Reference& reference) {
-  std::vector<Stage> between; // steps that only the reference has
+/// Where the first difference may come from: the step itself, or its inputs.
+std::string about_cause(const Layer& layer, const Diff& diff, const StageDiff& row,
+                        const Reference& reference) {
+  std::vector<Stage> extra_steps; // which only the reference has, before this one
   for (const Stage stage : reference.lacking)
-    if (comes_before(stage, row.stage)) between.push_back(stage);
+    if (comes_before(stage, row.stage)) extra_steps.push_back(stage);
   std::string text;
   if (!row.from.empty())
-    text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}{}.",
+    text = fmt::format(" Its inputs agree ({}), so this step itself differs: {}{}.",
                        joined(stage_names(row.from)), info_of(row.stage).value,
                        row.between.empty()
                            ? row.stage == Stage::rollout && !layer.rollout_before.empty()
-                                 ? "; or that of the layer before"
+                                 ? "; or the rollout of the layer before differs"
                                  : ""
-                           : fmt::format("; or a step between, which the reference does not show: "
-                                         "{}",
+                           : fmt::format("; or a step in between that the reference lacks: {}",
                                          joined(stage_names(row.between))));
   else if (row.stage == Stage::x && layer.settings.input_norm != InputNorm::none)
-    text = " It is norm(X), the input after the layer's norm: is X the same on both sides, and the "
-           "norm's kind, weight and epsilon?";
+    text = " It is norm(X), the input after the layer's norm: check that X, and the norm's kind, "
+           "weight and epsilon, are the same on both sides.";
   else if (row.stage == Stage::x)
-    text = " It is the input: a comparison needs the same one on both sides.";
+    text = " It is the input, which must be the same on both sides.";
   else if (!comes_before(Stage::v, row.stage) && !reference.find(Stage::x))
-    text = " The reference has no x: is its input the same?";
+    text = " The reference has no x: check that its input is the same.";
   else if (diff.stages.size() > 1)
-    text = " The reference has none of the stages that it is computed from.";
+    text = " The reference has none of the stages that this step is computed from.";
   else
-    text = " The reference has no other stage: save more of them to see where it begins.";
-  if (!between.empty())
-    text = fmt::format(" The reference also has {}, which this layer has not: is a setting or a "
-                       "tensor missing here?",
-                       joined(stage_names(between)));
-  // One of the same shape that agrees has settled how they are read.
-  const bool settled =
-      std::any_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& one) {
-        return comes_before(one.stage, row.stage) && one.difference.within &&
-               info_of(one.stage).letters == info_of(row.stage).letters;
+    text =
+        " The reference has no other stage: save more of them to see where the difference begins.";
+  if (!extra_steps.empty())
+    text = fmt::format(
+        " The reference also has {}, which this layer does not have: check for a missing "
+        "setting or tensor.",
+        joined(stage_names(extra_steps)));
+  // An earlier stage with the same axes that agrees shows that their order was read correctly.
+  const bool order_is_known =
+      std::any_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& earlier) {
+        return comes_before(earlier.stage, row.stage) && earlier.difference.within &&
+               info_of(earlier.stage).letters == info_of(row.stage).letters;
       });
-  if (row.reference->doubtful && !settled)
+  if (row.reference->doubtful && !order_is_known)
     text += typed(message(" Its shape also fits tokens first; if that is meant, give <against> "
                           "{}=FILE@AXES.",
                           mha::name_of(row.stage)));
   return text;
 }
 
-/// The heads and rows of a difference, and its size in units of the last place.
+/// Which heads and rows differ, and by how many units in the last place.
 std::string where_and_by_how_much(const Layer& layer, const StageDiff& row) {
   const Difference& found = row.difference;
   const std::string places = regions_text(layer, row.stage, found);
@@ -199,24 +200,25 @@ std::string where_and_by_how_much(const Layer& layer, const StageDiff& row) {
                      ulp_sentence(found, coarser_of(layer.dtype, row.reference->stored)));
 }
 
-/// The stage with the largest distance in units of the last place, where all agree.
-std::string farthest(const Layer& layer, const Diff& diff) {
-  const StageDiff* far = nullptr;
+/// If all stages agree: the one with the largest distance in units of the last place.
+std::string largest_distance(const Layer& layer, const Diff& diff) {
+  const StageDiff* farthest = nullptr;
   for (const StageDiff& row : diff.stages)
     if (row.status != DiffStatus::same && row.difference.ulp.largest > 0 &&
-        (!far || row.difference.ulp.largest > far->difference.ulp.largest))
-      far = &row;
-  if (!far) return "";
+        (!farthest || row.difference.ulp.largest > farthest->difference.ulp.largest))
+      farthest = &row;
+  if (!farthest) return "";
   return fmt::format(
-      " Farthest is {}: {}", mha::name_of(far->stage),
-      ulp_sentence(far->difference, coarser_of(layer.dtype, far->reference->stored)));
+      " The largest distance is in {}: {}", mha::name_of(farthest->stage),
+      ulp_sentence(farthest->difference, coarser_of(layer.dtype, farthest->reference->stored)));
 }
 
-/// What is known about the first difference, in words.
-std::string first_step(const Layer& layer, const Diff& diff, const Reference& reference,
-                       const Outcome& outcome) {
+/// The paragraph below the table: the first step that differs, its cause and the later steps; or
+/// that all agree.
+std::string verdict_paragraph(const Layer& layer, const Diff& diff, const Reference& reference,
+                              const Outcome& outcome) {
   const std::string missing = about_missing(outcome, reference);
-  if (!diff.first) return agreement(layer, diff, outcome) + farthest(layer, diff) + missing;
+  if (!diff.first) return agreement(layer, diff, outcome) + largest_distance(layer, diff) + missing;
   const auto row = std::ranges::find(diff.stages, *diff.first, &StageDiff::stage);
   const Difference& found = row->difference;
   std::string text =
@@ -224,37 +226,38 @@ std::string first_step(const Layer& layer, const Diff& diff, const Reference& re
                   mha::name_of(row->stage), rounded(found.ours, 6), rounded(found.theirs, 6),
                   place_text(coordinates_of(layer, row->stage, found.at)));
   text += where_and_by_how_much(layer, *row);
-  if (reference.has_misshapen()) // a wrong shape explains more than the inputs do
+  if (reference.has_misshapen()) // the wrong shape is the cause
     return text + missing;
-  text += about_inputs(layer, diff, *row, reference) + missing;
-  std::vector<std::string> own, sound, unknown;
-  for (const StageDiff& one : diff.stages) {
-    if (one.status != DiffStatus::inherited) continue;
-    const std::string name(mha::name_of(one.stage));
-    if (!one.own)
+  text += about_cause(layer, diff, *row, reference) + missing;
+  std::vector<std::string> wrong, sound, unknown;
+  for (const StageDiff& later : diff.stages) {
+    if (later.status != DiffStatus::inherited) continue;
+    const std::string name(mha::name_of(later.stage));
+    if (!later.own)
       unknown.push_back(name);
-    else if (!*one.own)
+    else if (!*later.own)
       sound.push_back(name);
     else
-      own.push_back(one.from.empty() ? name
-                                     : fmt::format("{} (computed from the reference's {})", name,
-                                                   joined(stage_names(one.from))));
+      wrong.push_back(later.from.empty() ? name
+                                         : fmt::format("{} (computed from the reference's {})",
+                                                       name, joined(stage_names(later.from))));
   }
-  if (!own.empty())
-    text += fmt::format(" {} also differ{} by {}.", joined(own), own.size() == 1 ? "s" : "",
-                        own.size() == 1 ? "itself" : "themselves");
+  if (!wrong.empty())
+    text += fmt::format(" {} also differ{} by {}.", joined(wrong), wrong.size() == 1 ? "s" : "",
+                        wrong.size() == 1 ? "itself" : "themselves");
   if (!sound.empty())
-    text += own.empty() && unknown.empty()
-                ? " The steps after it are sound: they follow from it."
+    text += wrong.empty() && unknown.empty()
+                ? " The steps after it are sound: their differences follow from it."
                 : fmt::format(" {} {} sound.", joined(sound), sound.size() == 1 ? "is" : "are");
   if (!unknown.empty())
-    text += fmt::format(" Whether {} {} by {} cannot be decided without the layer's tensors.",
+    text += fmt::format(" It cannot be decided without the layer's tensors whether {} {} by {}.",
                         joined(unknown), unknown.size() == 1 ? "differs" : "differ",
                         unknown.size() == 1 ? "itself" : "themselves");
   return text;
 }
 
-/// The stage whose distance from float64 is reported: the first that differs, or the farthest.
+/// The stage whose distance from float64 is reported: the first that differs, or the one that is
+/// farthest from float64.
 const StageDiff* stage_from_exact(const Diff& diff) {
   const StageDiff* exact_row = nullptr;
   for (const StageDiff& row : diff.stages) {
@@ -265,7 +268,7 @@ const StageDiff* stage_from_exact(const Diff& diff) {
   return exact_row;
 }
 
-/// The kinds of columns that a table has.
+/// Which optional columns a table has.
 struct DiffColumns {
   bool heads = false, numbers = false;
   const StageDiff* exact_row = nullptr; ///< the stage whose distance from float64 is reported
@@ -327,7 +330,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
     for (const std::string& line : wrapped(text, text_style.width))
       out += (dim ? text_style.dim(line) : line) + "\n";
   };
-  paragraph(first_step(layer, diff, reference, outcome) +
+  paragraph(verdict_paragraph(layer, diff, reference, outcome) +
                 (has.exact_row
                      ? " " + exact_sentence(mha::name_of(has.exact_row->stage),
                                             *has.exact_row->exact, has.exact_row->precision)
@@ -342,9 +345,9 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
       out += text_style.dim(line) + "\n";
   };
   if (reference.about_heads().empty()) {
-    std::vector<std::string> left;
-    for (const NotCompared& one : outcome.not_compared) left.push_back(one.text());
-    list("not compared", left);
+    std::vector<std::string> tensors;
+    for (const NotCompared& tensor : outcome.not_compared) tensors.push_back(tensor.text());
+    list("not compared", tensors);
   }
   list("skipped, not a stage", reference.skipped);
   return out + (next.empty() ? "" : "\n" + next);

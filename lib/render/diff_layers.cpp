@@ -48,11 +48,13 @@ std::string growth(const std::vector<LayerLine>& lines) {
 std::string agreement_of(const std::vector<LayerLine>& lines, std::size_t asked_for,
                          const Coverage& coverage) {
   if (coverage.has_misshapen())
-    return fmt::format("{}; steps of the reference are of another shape: that is a difference.",
-                       lines.empty() ? "Nothing was compared" : "What was compared agrees");
+    return fmt::format(
+        "{}; steps of the reference have another shape, which counts as a difference.",
+        lines.empty() ? "Nothing was compared" : "What was compared agrees");
   if (coverage.lacks_steps())
-    return fmt::format("{}; other steps of the reference were not compared: that is not agreement.",
-                       lines.empty() ? "Nothing was compared" : "What was compared agrees");
+    return fmt::format(
+        "{}; other steps of the reference were not compared, so this is not agreement.",
+        lines.empty() ? "Nothing was compared" : "What was compared agrees");
   const bool end = lines.back().layer.empty();
   const std::size_t layers = lines.size() - (end ? 1 : 0);
   if (layers == asked_for) return "Every layer agrees.";
@@ -182,8 +184,10 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
                                              layer_name(*exact_line)),
                                  *exact_line->exact, exact_line->precision);
   if (rounding)
-    text += " Where the verdict is rounding, elements are outside the tolerance by no more than a "
-            "pass in this precision is from one in float64: it grows from layer to layer.";
+    text +=
+        " Where the verdict is rounding, the elements outside the tolerance are off by no "
+        "more than a pass in this precision differs from one in float64, which grows from layer "
+        "to layer.";
   std::string out = grid.text(text_style) + "\n";
   for (const std::string& line : wrapped(text, text_style.width)) out += line + "\n";
   return out;

@@ -100,8 +100,8 @@ TEST_CASE_METHOD(DiffLayer, "diff: names the first step that differs, and what f
   CHECK(table.code == 1);
   CHECK_THAT(table.out, Contains("→  scaled") &&
                             Contains("scaled is the first step that differs") &&
-                            Contains("What it is computed from (scores) agrees") &&
                             Contains("Look at it: mha-inspect explain " + path + " --head "));
+  CHECK_THAT(flat(table.out), Contains("Its inputs agree (scores)"));
   // The line that it tells can be run.
   const std::size_t at = table.out.find("explain ");
   const std::string line = table.out.substr(at, table.out.find('\n', at) - at);
@@ -219,7 +219,7 @@ TEST_CASE_METHOD(DiffLayer, "diff: a stage that only the reference has is named 
   const Result result = diff({"--against", reference});
   CHECK(result.code == 1);
   CHECK_THAT(flat(result.out),
-             Contains("The reference also has q_rope and k_rope, which this layer has not"));
+             Contains("The reference also has q_rope and k_rope, which this layer does not have"));
   CHECK_THAT(result.out, Contains("not compared: q_rope (this layer has no q_rope)"));
 }
 

@@ -210,7 +210,7 @@ TEST_CASE("whole diff: what was not compared is told, and another shape is a dif
   CHECK_THAT(flat(shape.out),
              Contains("not compared: ") && Contains("layers.2.weights is (6, 4, 4)"));
   CHECK_THAT(shape.out,
-             Contains("What was compared agrees; steps of the reference are of another shape"));
+             Contains("What was compared agrees; steps of the reference have another shape"));
   const Result ends = edited("a['logits'] = np.ones((3, 7))");
   CHECK(ends.code == 1);
   CHECK_THAT(flat(ends.out), Contains("logits is (3, 7)"));
