@@ -97,7 +97,7 @@ constexpr Measure list[] = {
   {"induction_above", "induction", Form::number, above<&Place::induction>},
   {"duplicate_above", "duplicate", Form::number, above<&Place::duplicate>},
   {"self_rows", "the rows that self is averaged over", Form::count, count<&Place::self>},
-  {"previous_rows", "previous", Form::count, count<&Place::previous>},
+  {"previous_rows", "the rows that previous is averaged over", Form::count, count<&Place::previous>},
   {"next_rows", "next", Form::count, count<&Place::next>},
   {"last_rows", "last", Form::count, count<&Place::last>},
   {"separator_rows", "separator", Form::count, count<&Place::separator>},

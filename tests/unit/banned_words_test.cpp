@@ -49,6 +49,8 @@ std::vector<std::string> words_of(const std::string& line) {
     if (!std::isalnum(letter) || begins) {
       if (c == ':' && word == "again") word += ':';
       end();
+      const bool separates = c != ' ' && c != '_' && c != '-' && !std::isalnum(letter);
+      if (separates && !words.empty()) words.emplace_back(1, c); // no phrase goes on after it
     }
     if (std::isalnum(letter)) word += static_cast<char>(std::tolower(letter));
     before = c;
