@@ -97,7 +97,7 @@ TEST_CASE_METHOD(Inputs, "inputs: no command replaces its source, whatever the n
     for (const std::string out :
          {"l.json", "./l.json", "link.json", "hard.json", "model/../l.json"})
       refuses(command + " l.json -o " + out, would_replace);
-  refuses("report l.json -o l.json", "report writes .html, .htm not json");
+  refuses("report l.json -o l.json", "report writes .html, .htm, not json");
   refuses("map l.json -f svg -o hard.json", would_replace);
   refuses("show link.json -o l.json", would_replace);
   refuses("show hard.json -f json -o link.json", would_replace);

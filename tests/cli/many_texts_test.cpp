@@ -257,7 +257,7 @@ TEST_CASE("many texts: one line says what is wrong") {
            {"stats data/bard-gpt2 --layer 0 " + text + "--top-texts 2",
             "--top-texts needs one head"},
            {"stats data/bard-gpt2 --layer 0 --head 0,1 " + text + "--top-texts 2",
-            "--head 0,1 is 2"},
+            "--head 0,1 selects 2"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--top-texts 0", "--top-texts is 0"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token --top-texts 1 --head 0",
             "--by and --spread have no effect"},

@@ -95,8 +95,8 @@ TEST_CASE("misspelt: what can mean two things is corrected by name, in one step"
     CHECK(one_line(result.err));
     CHECK_THAT(result.err, Contains(says));
   };
-  refused("\"X\"", "\"query\"", "say X (the input), Q");
-  refused("\"num_heads\": 2,", "\"num_heads\": 2, \"k_bias\": [0, 0, 0, 0],", "say b_k");
+  refused("\"X\"", "\"query\"", "write X (the input), Q");
+  refused("\"num_heads\": 2,", "\"num_heads\": 2, \"k_bias\": [0, 0, 0, 0],", "write b_k");
   refused("\"num_heads\": 2,", "\"num_heads\": 2, \"maks\": [0, 0, 0],", "did you mean 'mask'?");
   refused("\"num_heads\": 2,", "\"d_head\": 2,", "give num_heads");
   refused("\"num_heads\": 2,", "\"num_heads\": 2, \"casual\": true,", "did you mean 'causal'?");

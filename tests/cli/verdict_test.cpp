@@ -180,7 +180,7 @@ TEST_CASE_METHOD(VerdictLayer, "diff: --stage wants what it names") {
   const Result missing = diff({"--against", ref, "-s", "weights,head_out"});
   CHECK(missing.code == 2);
   CHECK(one_line(missing.err));
-  CHECK_THAT(missing.err, Contains("it lacks head_out, which --stage requires"));
+  CHECK_THAT(missing.err, Contains("head_out is not in it, which --stage asks for"));
   CHECK(diff({"--against", ref, "-s", "weights,output"}).code == 0);
   CHECK(diff({"--against", ref, "-s", "alpha"}).code == 0);
   CHECK_THAT(diff({"--against", ref, "-s", "wieghts"}).err, Contains("did you mean 'weights'?"));

@@ -183,11 +183,11 @@ TEST_CASE("whole diagnose: GELU's form below a short type's rounding is named or
         INFO(model << " " << mistake << " " << capture << "\n"
                    << compared.out << compared.err << found.out << told.out);
         const bool open =
-            words_of(compared.out).find("cannot be told at float16") != std::string::npos;
+            words_of(compared.out).find("cannot be decided at float16") != std::string::npos;
         const bool named = named_in(json::parse(found.out)).contains("mlp.activation");
         CHECK(compared.code == (mistake != "none" && !open ? 1 : 0));
         CHECK(named == (mistake != "none" && !open));
-        CHECK(open == (words_of(told.out).find("cannot be told at float16") != std::string::npos));
+        CHECK(open == (words_of(told.out).find("cannot be decided at float16") != std::string::npos));
         if (capture == "all") CHECK_FALSE(open);
         if (capture == "logits") CHECK(open);
       }
