@@ -139,7 +139,7 @@ TEST_CASE("misspelt: bindings and options say the right name, too") {
   };
   CHECK_THAT(says({"q_proj=layer.json:W_q"}), Contains("did you mean 'W_q'?") && Contains("@OI"));
   CHECK_THAT(says({"Woo=layer.json:W_o"}), Contains("did you mean 'W_o'?"));
-  CHECK_THAT(says({"values=layer.json:W_v"}), Contains("say X_v (the input), V"));
+  CHECK_THAT(says({"values=layer.json:W_v"}), Contains("write X_v (the input), V"));
   CHECK_THAT(says({"--heads", "2"}), Contains("did you mean '--num-heads'?"));
   CHECK_THAT(says({"--n-heads", "2"}), Contains("did you mean '--num-heads'?"));
   CHECK(run({"show", "layer.json", "Wq=layer.json:W_q"}, {.folder = folder.path()}).code == 0);
