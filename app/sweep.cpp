@@ -208,9 +208,11 @@ void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepReque
   const std::vector<SweepPair> pairs = pairs_of(options, model, common);
   if (!common.quiet) {
     const SweepCost cost = cost_of(pairs[0], request);
-    fmt::print(
-        stderr, "mha-inspect: {} runs{}, which cost as much as {:.0f} whole passes\n", cost.runs,
-        pairs.size() > 1 ? fmt::format(" for each of {} pairs", pairs.size()) : "", cost.passes);
+    const std::string of_pairs =
+        pairs.size() > 1 ? fmt::format(" for each of {} pairs", pairs.size()) : "";
+    print_note(fmt::format("{} runs{}, which cost as much as {:.0f} whole passes", cost.runs,
+                           of_pairs, cost.passes),
+               common.color);
   }
   SweepResult result;
   {

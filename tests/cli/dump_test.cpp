@@ -251,7 +251,7 @@ TEST_CASE("dump: more than a gigabyte that was not asked for is refused before i
   for (int t = 1; t < 1400; ++t) ids += ",7";
   // The model's own stages are no layer.
   CHECK_THAT(run({"dump", "data/bard-llama", "--ids", ids, "-q", "-o", folder.path("all.npz")}).err,
-             Contains("every stage of 4 layers is "));
+             Contains("all stages of 4 layers are "));
   CHECK(run({"dump", path, "-s", "row_sum", "-o", folder.path("some.npz")}).code == 0);
   CHECK(run({"dump", path, "--query", "0", "-o", folder.path("query.npz")}).code == 0);
 }

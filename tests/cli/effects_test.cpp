@@ -70,7 +70,7 @@ TEST_CASE("effects: a sweep as table, CSV, JSON and array") {
       "my' --sweep resid_pre,mlp_out ";
   const Result table = run_line(sweep);
   CHECK(table.code == 0);
-  CHECK(table.err == "mha-inspect: 34 runs, which cost as much as 22 whole passes\n");
+  CHECK(table.err == "note: 34 runs, which cost as much as 22 whole passes\n");
   CHECK_THAT(table.out, Contains("resid_pre\nlayer  0 What") && Contains("\nmlp_out\n"));
   const nlohmann::json json = nlohmann::json::parse(run_line(sweep + "-f json -q").out);
   CHECK(json["metric"] == "logit");

@@ -164,7 +164,7 @@ TEST_CASE("map --minus and --batch mean: one line says what is wrong") {
            {bard + "--layer 2 --minus-causal", "--minus-causal needs a value"},
            {bard + "--layer 2 --minus-layer 9", "--minus-layer 9: there is no layer 9"},
            {"data/quickstart.json --minus-layer 2", "leave --minus-layer out"},
-           {bard + "--layer 2 --head 0-2 --minus-head 0,1", "3 maps less 2"},
+           {bard + "--layer 2 --head 0-2 --minus-head 0,1", "3 maps and 2 to subtract"},
            {bard + "--layer 2 --batch mean", "the input is not batched"},
            {bard + "--layer 2 -s rollout --batch mean", "--batch mean has no effect"},
            {bard + "--layer 2 -s rollout --minus-layer 1", "--minus has no effect"},

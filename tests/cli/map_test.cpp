@@ -130,7 +130,7 @@ TEST_CASE("map: saved maps alone: B, H, T, S, with layers, and a file a layer") 
   CHECK_THAT(several.err, Contains("choose with --layer N"));
   const Result batches = run({"map", "weights=" + folder + "/maps.npy", "--layer", "0"});
   CHECK(batches.code == 0);
-  CHECK_THAT(batches.err, Contains("note: batch item 0 of 3 is drawn"));
+  CHECK_THAT(batches.err, Contains("note: only batch item 0 of 3 is drawn"));
 }
 
 TEST_CASE("map: a file a head, a layer or a batch item") {

@@ -163,7 +163,7 @@ TEST_CASE("nan: in what is made of several stages, layers or weights it is a war
   std::vector<Case> cases{
       {{"circuits", "end"}, "no copying: the embedding, the last norm"},
       {{"map", "end", "-s", "ov", "--vocab", "a,b", "--layer", "2", "--head", "1"},
-       "W_E OV W_U of head 1 has 4 NaN of 4 numbers, the first at [0, 0]: a weight before it"},
+       "W_E OV W_U of head 1 has 4 NaN of 4 numbers, the first at [0, 0]: an earlier weight has some"},
       {{"map", "W", "-s", "qk", "--vocab", "a,b", "--layer", "2"},
        "W_E QK W_Eᵀ of head 0 has 4 NaN of 4 numbers"},
       {with({"map", "ck", "-s", "scores", "--layer", "1"}, text), "b_q has numbers that are NaN"},

@@ -30,8 +30,8 @@ TEST_CASE("pipes: what is of no format is refused after its beginning") {
   refuses("\"$MHA\" info - < <(cat /dev/zero)", "unsupported file format");
   refuses("yes | \"$MHA\" show -; exit ${PIPESTATUS[1]}", "unsupported file format");
   refuses("\"$MHA\" show X=<(cat /dev/zero) data/quickstart.json", "unsupported file format");
-  refuses("\"$MHA\" diff data/quickstart.json --against <(cat /dev/zero)", "no format");
-  refuses("\"$MHA\" predict data/bard-gpt2 --ids <(yes 1,2)", "no format");
+  refuses("\"$MHA\" diff data/quickstart.json --against <(cat /dev/zero)", "unsupported file format");
+  refuses("\"$MHA\" predict data/bard-gpt2 --ids <(yes 1,2)", "unsupported file format");
 }
 
 TEST_CASE("pipes: texts, labels and configs have a limit") {

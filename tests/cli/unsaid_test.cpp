@@ -128,7 +128,7 @@ TEST_CASE("unsaid: messages name the option that was given") {
          {with_text({"map", "--layer", "1", "--minus-layer", "2", "--vmin", "0"}),
           "--vmin 0: the scale of a difference is symmetric around 0"},
          {with_text({"map", "--layer", "1", "--minus-layer", "2", "--vmax", "-1"}),
-          "--vmax -1: a difference"},
+          "--vmax -1: the scale of a difference"},
          {{"map", "data/quickstart.json", "--width", "20000", "-o", "/tmp/never.png"},
           "--width 20000: the picture would be"},
          {with_text({"predict", "--of", "missing.npy"}), "--of missing.npy: no such file"},

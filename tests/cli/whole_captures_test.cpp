@@ -137,7 +137,7 @@ TEST_CASE("captures: padding behind the text, before it, and other items of a ba
   captures.check_agrees("a = {k: np.concatenate([0 * v[:3] + 7, v])[None] for k, v in a.items()}; "
                         "a.update(input_ids=np.array([[1, 1, 1, " +
                             ids + "]]), attention_mask=np.array([[0, 0, 0, 1, 1, 1, 1, 1, 1]]))",
-                        "tokens 3–8 of 9 are this text's, behind 3 of padding");
+                        "tokens 3–8 of 9 are this text's, after 3 of padding");
   captures.check_agrees("a = {k: np.stack([v[::-1], v, 2 * v]) for k, v in a.items()}; "
                         "a['input_ids'] = np.array([[1, 2, 3, 4, 5, 6], [" +
                             ids + "], [6, 5, 4, 3, 2, 1]])",

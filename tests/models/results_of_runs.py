@@ -126,7 +126,7 @@ def of_stage(ref, ids, place, positions):
     if not is_linear_head(model):
         raise Refused("linear heads")
     if behind_attention(block) not in (None, identity) and name in ("head_result", "output", "mlp_out"):
-        raise Refused("stands between")
+        raise Refused("a norm between")
     stage, last = ref.stage(ids, n, name), last_stream(ref, ids)
     rows = {h: stage[h] for h in range(len(stage))} if name == "head_result" else {None: stage}
     for t in positions:

@@ -111,7 +111,7 @@ def asked(what, folder, words, expected, bound="WqWkWvWo", heads=("--num-heads",
     """Refused with a line of bindings, which gives the expected numbers."""
     for more in ((), heads):
         code, _, errors = start(folder, "show", *words, *more)
-        line = re.search(r" could be (?:it|them): say (.*?)(?: \(with @OI|; W_)", errors[0]) if errors else None
+        line = re.search(r" could be (?:it|them): write (.*?)(?: \(with @OI|; W_)", errors[0]) if errors else None
         if code != 2 or len(errors) != 1 or not line:
             return find(what, words, more, code, errors)
     copied = shlex.split(line[1])
