@@ -1,5 +1,5 @@
 #pragma once
-// Where results are written: --output, --format, and the files that a path with {layer}, {batch} or
+// The targets of results: --output, --format, and the files that a path with {layer}, {batch} or
 // {head} denotes.
 
 #include "options.hpp"

@@ -235,7 +235,7 @@ def identities(folder):
     write_json(os.path.join(folder, "out.json"), {"X": X, "W_q": Q, "W_k": K, "W_v": V, "a": O, "b": O, "W_o": O})
     output("a file's is left out", folder, ["out.json", "W_o=identity", *heads], attention(X @ Q, X @ K, X @ V, H))
     refused("twice", folder, ["out.json", "W_o=identity", "W_o=out.json:a", *heads], "W_o is bound twice")
-    refused("nothing else", folder, ["W_o=identity"], "alone is no layer")
+    refused("nothing else", folder, ["W_o=identity"], "alone is not a layer")
     refused("of which layer", ROOT, ["data/bard-gpt2", "--text", "a", "W_o=identity"], "layers.N.W_o=")
     refused("of no layer", ROOT, ["data/bard-gpt2", "--text", "a", "layers.9.W_o=identity"], "there is no layer 9")
     refused("no projection", folder, ["out.json", "mask=identity", *heads], "identity: no such file")

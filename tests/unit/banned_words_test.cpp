@@ -47,9 +47,10 @@ std::vector<std::string> words_of(const std::string& line) {
     const auto letter = static_cast<unsigned char>(c);
     const bool begins = std::isupper(letter) && std::islower(static_cast<unsigned char>(before));
     if (!std::isalnum(letter) || begins) {
-      if (c == ':' && word == "again") word += ':';
+      const bool of_again = c == ':' && word == "again";
+      if (of_again) word += c;
       end();
-      const bool separates = c != ' ' && c != '_' && c != '-' && !std::isalnum(letter);
+      const bool separates = !of_again && c != ' ' && c != '_' && c != '-' && !std::isalnum(letter);
       if (separates && !words.empty()) words.emplace_back(1, c); // no phrase goes on after it
     }
     if (std::isalnum(letter)) word += static_cast<char>(std::tolower(letter));
