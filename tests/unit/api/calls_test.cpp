@@ -120,9 +120,9 @@ TEST_CASE("api: a number that is none of an enumeration", "[api]") {
   const auto none = static_cast<Stage>(99);
   const Layer small = small_layer();
   const Cache cache = run(small);
-  CHECK(error_of([&] { run(small, {none}); }) == "Stage(99) is no stage");
-  CHECK(error_of([&] { (void)cache.tensor(none); }) == "Stage(99) is no stage");
-  CHECK(error_of([&] { (void)Patch::zero({none, 0}); }) == "Stage(99) is no stage");
+  CHECK(error_of([&] { run(small, {none}); }) == "Stage(99) is not a stage");
+  CHECK(error_of([&] { (void)cache.tensor(none); }) == "Stage(99) is not a stage");
+  CHECK(error_of([&] { (void)Patch::zero({none, 0}); }) == "Stage(99) is not a stage");
   CHECK(error_of([&] { Model(data("bard-gpt2"), {.dtype = static_cast<DType>(99)}); }) ==
         "DType(99) is not a dtype");
   CHECK(error_of([&] { stream(small, Stage::q, nullptr); }) ==

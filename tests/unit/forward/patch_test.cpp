@@ -204,7 +204,7 @@ TEST_CASE("what is no patch is refused, with what is expected") {
            {"weights = nothing.npy", "no such file"},
            {"weights = mean", "for stages of tokens"},
            {"mlp_out = 0", "has no mlp_out"},
-           {"layers.x.weights = 0", "is no layer"},
+           {"layers.x.weights = 0", "is not a layer"},
            {"layers.3-1.weights = 0", "A-B expected"},
            {"weights[0,'the'] = 0", "no token 'the'"},
        }) {
