@@ -1,5 +1,5 @@
 #pragma once
-// A row-major matrix in memory that it does not own, and copies of memory.
+// A row-major matrix in memory that it does not own.
 
 #include <bit>
 #include <cstddef>
@@ -37,9 +37,5 @@ template <class T> bool all_finite(Matrix<const T> m) {
   }
   return true;
 }
-
-/// memcpy, for what is not read again soon. Many bytes bypass the caches: there they would evict
-/// what is being worked on, and be read from memory only to be overwritten.
-void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes);
 
 } // namespace mha

@@ -1,6 +1,6 @@
 #include <mha/observe/trace.hpp>
 
-#include <mha/kernels/matrix.hpp>
+#include <mha/system/memory.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/system/words.hpp>
 #include <mha/tensor/storage.hpp>

@@ -26,6 +26,10 @@ std::shared_ptr<std::byte> take_memory(std::size_t bytes, Fill fill);
 /// returns to the system now and whenever a block is freed.
 void keep_unused_memory(bool keep);
 
+/// memcpy, for what is not read again soon. Many bytes bypass the caches: there they would evict
+/// what is being worked on, and be read from memory only to be overwritten.
+void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes);
+
 /// Scratch memory that a thread reuses. Growing loses the content.
 template <class T> class Buffer {
 public:
