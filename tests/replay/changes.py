@@ -70,17 +70,23 @@ def differences(old, new):
     return found
 
 
-def read_table(path, columns):
+def rows_of(path, columns, last):
+    """The rows of a table, each with its number; `last` is what its last column has."""
     with open(path, encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in file]
-    rows = []
     for number, line in enumerate(lines, 1):
         if not line or line.startswith("#"):
             continue
         cells = line.split("\t")
         if len(cells) != columns or not cells[-1]:
-            raise NoTable(f"{path}:{number}: {columns} columns between tabs expected, the last one a reason; "
+            raise NoTable(f"{path}:{number}: {columns} columns between tabs expected, the last one {last}; "
                           f"{len(cells)} found")
+        yield number, cells
+
+
+def read_table(path, columns):
+    rows = []
+    for number, cells in rows_of(path, columns, "a reason"):
         for cell in cells[:-1]:
             try:
                 re.compile(cell)
@@ -96,18 +102,11 @@ class Words:
 
     def __init__(self, path):
         self.rows = []
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                line = line.rstrip("\n")
-                if not line or line.startswith("#"):
-                    continue
-                cells = line.split("\t")
-                if len(cells) != 2:
-                    raise NoTable(f"{path}:{number}: 2 columns between tabs expected; {len(cells)} found")
-                was, now = (" ".join(cell.split()) for cell in cells)
-                pieces = was.split("{}")
-                pattern = re.compile("(.+?)".join(map(re.escape, pieces)))
-                self.rows.append((max(pieces, key=len), pattern, now.split("{}")))
+        for _, cells in rows_of(path, 2, "the text that is"):
+            was, now = (" ".join(cell.split()) for cell in cells)
+            pieces = was.split("{}")
+            pattern = re.compile("(.+?)".join(map(re.escape, pieces)))
+            self.rows.append((max(pieces, key=len), pattern, now.split("{}")))
 
     def reworded(self, text):
         """The text in the new words."""
