@@ -3,6 +3,7 @@
 
 #include "inventory/inventory.hpp"
 #include "support/run.hpp"
+#include <mha/system/words.hpp>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -34,11 +35,10 @@ std::vector<Gone> gone_of(const std::string& table) {
   std::string line;
   std::getline(lines, line); // the titles
   while (std::getline(lines, line)) {
-    std::vector<std::string> cells;
-    std::istringstream text(line);
-    for (std::string cell; std::getline(text, cell, '\t');) cells.push_back(cell);
+    std::vector<std::string_view> cells = mha::split_at(line, '\t');
     cells.resize(4);
-    rows.push_back({cells[0], cells[1], cells[2], cells[3]});
+    rows.push_back({std::string(cells[0]), std::string(cells[1]), std::string(cells[2]),
+                    std::string(cells[3])});
   }
   return rows;
 }

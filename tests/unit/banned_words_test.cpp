@@ -4,6 +4,8 @@
 #include "support/files.hpp"
 #include "support/places.hpp"
 
+#include <mha/system/words.hpp>
+
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -11,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,8 @@ std::vector<std::vector<std::string>> rows_of(const std::string& name) {
   std::ifstream file(fs::path(mha::test::source_folder()) / "tests/unit" / name);
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line.starts_with('#')) continue;
-    std::vector<std::string> cells;
-    std::istringstream text(line);
-    for (std::string cell; std::getline(text, cell, '\t');) cells.push_back(cell);
-    rows.push_back(cells);
+    const std::vector<std::string_view> cells = mha::split_at(line, '\t');
+    rows.emplace_back(cells.begin(), cells.end());
   }
   return rows;
 }
