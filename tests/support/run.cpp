@@ -5,16 +5,19 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <stdexcept>
+#include <string_view>
 
 namespace mha::test {
 
@@ -44,25 +47,61 @@ bool looks_for_leaks() {
   return runs++ % 8 == 0;
 }
 
+/// This process's variables with those of a run.
+std::vector<std::string> variables(const Setting& setting) {
+  std::map<std::string, std::string> values;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view text = *one;
+    const std::size_t end = text.find('=');
+    if (end != text.npos) values[std::string(text.substr(0, end))] = text.substr(end + 1);
+  }
+  if (sanitized && !looks_for_leaks()) values["ASAN_OPTIONS"] = no_leaks;
+  for (const auto& [name, value] : setting.env)
+    value.empty() ? static_cast<void>(values.erase(name)) : static_cast<void>(values[name] = value);
+  values["MHA"] = program_path();
+  std::vector<std::string> list;
+  for (const auto& [name, value] : values) list.push_back(name + "=" + value);
+  return list;
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
+/// Starts a program without a copy of this process's memory, which fork() would make at each of
+/// thousands of starts.
+pid_t start(const std::vector<std::string>& words, const Setting& setting, const Pipe& in,
+            const Pipe& out, const Pipe& err) {
+  const std::string folder = setting.folder.empty() ? source_folder() : setting.folder;
+  const std::vector<std::string> environment = variables(setting);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, in.read, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, out.write, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, err.write, STDERR_FILENO);
+  posix_spawn_file_actions_addchdir_np(&files, folder.c_str());
+  posix_spawnattr_t settings;
+  posix_spawnattr_init(&settings);
+  sigset_t signals;
+  sigemptyset(&signals), sigaddset(&signals, SIGPIPE);
+  posix_spawnattr_setsigdefault(&settings, &signals);
+  posix_spawnattr_setflags(&settings, POSIX_SPAWN_SETSIGDEF);
+  pid_t child = 0;
+  const int code = posix_spawnp(&child, words[0].c_str(), &files, &settings,
+                                pointers_to(words).data(), pointers_to(environment).data());
+  posix_spawnattr_destroy(&settings);
+  posix_spawn_file_actions_destroy(&files);
+  if (code != 0)
+    throw std::runtime_error(words[0] + " in " + folder + ": " + std::strerror(code));
+  return child;
+}
+
 Result execute(const std::vector<std::string>& words, const Setting& setting) {
   Pipe in, out, err;
-  const bool leaks = looks_for_leaks();
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("fork");
-  if (child == 0) {
-    dup2(in.read, STDIN_FILENO), dup2(out.write, STDOUT_FILENO), dup2(err.write, STDERR_FILENO);
-    std::signal(SIGPIPE, SIG_DFL);
-    if (sanitized && !leaks) setenv("ASAN_OPTIONS", no_leaks, 1);
-    for (const auto& [name, value] : setting.env)
-      value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
-    setenv("MHA", program_path().c_str(), 1);
-    if (chdir((setting.folder.empty() ? source_folder() : setting.folder).c_str()) != 0) _exit(126);
-    std::vector<char*> argv;
-    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    execvp(argv[0], argv.data());
-    _exit(127);
-  }
+  const pid_t child = start(words, setting, in, out, err);
   Pipe::close_end(in.read), Pipe::close_end(out.write), Pipe::close_end(err.write);
 
   std::signal(SIGPIPE, SIG_IGN); // a child that does not read its input
