@@ -94,8 +94,7 @@ pid_t start(const std::vector<std::string>& words, const Setting& setting, const
                                 pointers_to(words).data(), pointers_to(environment).data());
   posix_spawnattr_destroy(&settings);
   posix_spawn_file_actions_destroy(&files);
-  if (code != 0)
-    throw std::runtime_error(words[0] + " in " + folder + ": " + std::strerror(code));
+  if (code != 0) throw std::runtime_error(words[0] + " in " + folder + ": " + std::strerror(code));
   return child;
 }
 
