@@ -28,7 +28,7 @@ class Copies:
         theirs.close()
 
     def start(self, words, folder, out, err, seconds):
-        request = b"".join(os.fsencode(word) + b"\0" for word in [folder, out, err, *words])
+        request = b"".join(os.fsencode(word) + b"\0" for word in [folder, out, err, "", *words])
         self.ours.settimeout(seconds)
         self.ours.sendall(struct.pack("<I", len(request)) + request)
         answer = b""

@@ -1,5 +1,6 @@
 #include "support/run.hpp"
 
+#include "support/copies.hpp"
 #include "support/places.hpp"
 #include "support/sanitizers.hpp"
 
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string_view>
 
@@ -48,15 +50,15 @@ bool looks_for_leaks() {
   return runs++ % 8 == 0;
 }
 
-/// This process's variables with those of a run.
-std::vector<std::string> variables(const Setting& setting) {
+/// This process's variables with those of a run, whose leaks may be looked for.
+std::vector<std::string> variables(const Setting& setting, bool leaks) {
   std::map<std::string, std::string> values;
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string_view text = *one;
     const std::size_t end = text.find('=');
     if (end != text.npos) values[std::string(text.substr(0, end))] = text.substr(end + 1);
   }
-  if (sanitized && !looks_for_leaks()) values["ASAN_OPTIONS"] = no_leaks;
+  if (sanitized && !leaks) values["ASAN_OPTIONS"] = no_leaks;
   for (const auto& [name, value] : setting.env)
     value.empty() ? static_cast<void>(values.erase(name)) : static_cast<void>(values[name] = value);
   values["MHA"] = program_path();
@@ -72,12 +74,16 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return list;
 }
 
+std::string folder_of(const Setting& setting) {
+  return setting.folder.empty() ? source_folder() : setting.folder;
+}
+
 /// Starts a program without a copy of this process's memory, which fork() would make at each of
 /// thousands of starts.
 pid_t start(const std::vector<std::string>& words, const Setting& setting, const Pipe& in,
             const Pipe& out, const Pipe& err) {
-  const std::string folder = setting.folder.empty() ? source_folder() : setting.folder;
-  const std::vector<std::string> environment = variables(setting);
+  const std::string folder = folder_of(setting);
+  const std::vector<std::string> environment = variables(setting, looks_for_leaks());
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, in.read, STDIN_FILENO);
@@ -99,9 +105,8 @@ pid_t start(const std::vector<std::string>& words, const Setting& setting, const
   return child;
 }
 
-Result execute(const std::vector<std::string>& words, const Setting& setting) {
-  Pipe in, out, err;
-  const pid_t child = start(words, setting, in, out, err);
+/// Writes to a process that has these streams, and reads from it, until it closes its own.
+Result converse(const Setting& setting, Pipe& in, Pipe& out, Pipe& err) {
   Pipe::close_end(in.read), Pipe::close_end(out.write), Pipe::close_end(err.write);
 
   std::signal(SIGPIPE, SIG_IGN); // a child that does not read its input
@@ -132,15 +137,51 @@ Result execute(const std::vector<std::string>& words, const Setting& setting) {
         written += static_cast<std::size_t>(n);
     }
   }
+  return result;
+}
+
+int code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+Result execute(const std::vector<std::string>& words, const Setting& setting) {
+  Pipe in, out, err;
+  const pid_t child = start(words, setting, in, out, err);
+  Result result = converse(setting, in, out, err);
   int status = 0;
   waitpid(child, &status, 0);
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.code = code_of(status);
+  return result;
+}
+
+/// Whether a run sees its variables in a copy, too: the loader and the sanitizers read theirs
+/// before.
+bool can_be_copied(const Setting& setting) {
+  return !starter_path().empty() &&
+         std::none_of(setting.env.begin(), setting.env.end(), [](const auto& variable) {
+           return variable.first.starts_with("LD_") || variable.first.ends_with("SAN_OPTIONS");
+         });
+}
+
+/// A run in a copy of a process that waits: without the loading of the program and the start of a
+/// sanitizer.
+Result run_copy(const std::vector<std::string>& arguments, const Setting& setting) {
+  static std::array<std::unique_ptr<Copies>, 2> waiting; // without and with a look for leaks
+  const bool leaks = looks_for_leaks();
+  std::unique_ptr<Copies>& copies = waiting[leaks];
+  if (!copies) copies = std::make_unique<Copies>(variables({}, leaks));
+  Pipe in, out, err;
+  copies->start(folder_of(setting), variables(setting, leaks), arguments,
+                {in.read, out.write, err.write});
+  Result result = converse(setting, in, out, err);
+  result.code = code_of(copies->status());
   return result;
 }
 
 } // namespace
 
 Result run(const std::vector<std::string>& arguments, const Setting& setting) {
+  if (can_be_copied(setting)) return run_copy(arguments, setting);
   std::vector<std::string> words{program_path()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return execute(words, setting);
