@@ -1,8 +1,7 @@
 // Causes with a fitted number: the scale, rotary base, factor and positions, soft cap, clip,
-// Swish's β, and the key/value head of each query head.
+// Swish's β, and what is added to the softmax's denominator.
 
 #include <mha/diagnose/causes.hpp>
-#include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/thresholds.hpp>
@@ -11,6 +10,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 
 namespace mha {
 
@@ -36,6 +36,38 @@ double minimum_of(const std::function<double(double)>& f, double low, double hig
   return std::exp((a + b) / 2);
 }
 
+/// A sink of each head, from weights or log-sum-exps that have them: of a row, what the denominator
+/// is more than Σ e^score. Nothing if a head's is less.
+std::optional<Change> sinks_change(const Layer& layer, const Target& target, std::size_t threads) {
+  const bool of_weights = target.stage == Stage::weights;
+  if (!layer.sinks.empty() || (!of_weights && target.stage != Stage::logsumexp)) return {};
+  const Tensor own = value_of(layer, Stage::logsumexp, threads); // B, H, T
+  const Dims& d = layer.dims;
+  const std::size_t keys = target.theirs.count() / own.count();
+  std::vector<double> sinks(d.H, 0.0), rows(d.H, 0.0);
+  for (std::size_t row = 0; row < own.count(); ++row) {
+    const double lse = value_at(own, row);
+    double sum = 0;
+    for (std::size_t j = 0; j < keys; ++j) sum += value_at(target.theirs, row * keys + j);
+    const double more = of_weights ? std::exp(lse) * (1 / sum - 1) : std::exp(sum) - std::exp(lse);
+    if (!std::isfinite(lse) || !std::isfinite(more)) continue;
+    sinks[row / d.T % d.H] += more, rows[row / d.T % d.H] += 1;
+  }
+  Tensor logs(layer.dtype, {d.H});
+  for (std::size_t h = 0; h < d.H; ++h) {
+    const double sink = std::log(sinks[h] / rows[h]);
+    if (!std::isfinite(sink)) return {};
+    by_precision(logs.dtype(), [&]<class T>(T) { logs.as_mutable<T>()[h] = static_cast<T>(sink); });
+  }
+  Change change{
+      "sinks.added", StageSet{Stage::row_max, Stage::row_sum},
+      fmt::format("adds a sink of each head to its softmax ({:.4g} in head 0)", value_at(logs, 0)),
+      "divide by only the sum of the exponentials, or give this layer the sinks",
+      [logs](Layer& edited) { edited.sinks = logs; }};
+  change.fitted = true;
+  return change;
+}
+
 } // namespace
 
 void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
@@ -58,6 +90,8 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
   if (rotates)
     fit_rope(trials, candidates), fit_offset(trials, candidates), fit_decoded(trials, candidates);
   if (has(Stage::masked)) fit_window(trials, candidates), fit_chunks(trials, candidates);
+  if (has(Stage::row_sum)) fit_denominator(trials, candidates);
+  if (has(Stage::logsumexp) || has(Stage::head_out)) fit_joined_parts(trials, candidates);
   if (layer_.settings.alibi != Alibi::none && has(Stage::biased)) fit_slopes(trials, candidates);
   if (has(Stage::mlp_act)) fit_swish(trials, candidates);
   if (stage == Stage::residual || stage == Stage::mlp_x || stage == Stage::resid_post)
@@ -65,8 +99,8 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
   fit_factor(trials, candidates);
   fit_parts(trials, candidates);
   if (stage == Stage::embed) fit_embedding(trials, candidates);
-  const bool shares = has(Stage::scores) || has(Stage::head_out);
-  if (shares && layer_.dims.H_kv > 1 && layer_.dims.H > 1) fit_kv_heads(trials, candidates);
+  if (layer_.dims.H > 1) fit_heads(trials, candidates);
+  if (has(Stage::biased)) fit_distances(trials, candidates);
 }
 
 void CauseSearch::fit_scale(Trials& trials, Changes& candidates) {
@@ -113,6 +147,52 @@ void CauseSearch::fit_softcap(Trials& trials, Changes& candidates) {
   Change change = softcap_change(layer_, cap);
   change.fitted = true;
   candidates.push_back(keep(std::move(change)));
+}
+
+/// Numbers added to the softmax's denominator. A difference that is not far beyond rounding is
+/// never fitted: some small number would remove half of it, whatever it is.
+void CauseSearch::fit_denominator(Trials& trials, Changes& candidates) {
+  const Target& target = trials.target();
+  const double unchanged = trials.screen(Changes{}).error,
+               rounding = target.half ? storing_error(target.half) : target.tolerance;
+  if (!(unchanged > thresholds::far_beyond_rounding * rounding)) return;
+  if (auto sinks = sinks_change(layer_, target, threads_))
+    candidates.push_back(keep(std::move(*sinks)));
+  constexpr double least_added = 1.0 / 1024, most_added = 16384, step = 2;
+  for (const bool after_shift : {true, false}) {
+    const auto error = [&](double added) {
+      const Change change = denominator_change(added, after_shift);
+      return trials.screen({&change}).error;
+    };
+    double near = 0, least = thresholds::worth_fitting * unchanged;
+    for (double added = least_added; added <= most_added; added *= step)
+      if (const double left = error(added); left < least) least = left, near = added;
+    if (near == 0) continue;
+    double added = minimum_of(error, std::log(near / step), std::log(near * step), 8);
+    // Rounding hides the digits of a fit.
+    const double round = std::round(added);
+    if (round > 0 && std::fabs(added - round) <= (target.half ? 0.03 : 1e-3) * round) added = round;
+    candidates.push_back(keep(denominator_change(added, after_shift)));
+  }
+}
+
+/// Parts of the keys, as many as splits of a decoder are or as long as tiles of a kernel are.
+void CauseSearch::fit_joined_parts(Trials& trials, Changes& candidates) {
+  const std::size_t keys = layer_.dims.S_all;
+  std::set<std::size_t> sizes;
+  for (const std::size_t parts : {2U, 3U, 4U, 8U}) sizes.insert((keys + parts - 1) / parts);
+  for (const std::size_t tile : {16U, 32U, 64U, 128U, 256U, 512U}) sizes.insert(tile);
+  std::vector<Change> made;
+  for (const std::size_t size : sizes)
+    for (Change& change : joined_parts_changes(keys, size))
+      if (trials.concerns(change)) made.push_back(std::move(change));
+  if (made.empty()) return;
+  std::vector<Changes> sets;
+  for (const Change& change : made) sets.push_back({&change});
+  const std::vector<Agreement> left = trials.screen(sets);
+  const auto best = std::ranges::min_element(left, {}, &Agreement::error);
+  if (best->error < thresholds::worth_fitting * trials.screen(Changes{}).error)
+    candidates.push_back(keep(std::move(made[static_cast<std::size_t>(best - left.begin())])));
 }
 
 /// Several clipped numbers equal the limit, so that the largest number is the limit if it occurs at
@@ -209,60 +289,6 @@ void CauseSearch::fit_decoded(Trials& trials, Changes& candidates) {
     change.fitted = true;
     candidates.push_back(keep(std::move(change)));
   }
-}
-
-namespace {
-
-/// The change under which query head h reads key/value head heads[h].
-Change kv_heads_change(const std::vector<std::size_t>& heads) {
-  std::string text;
-  for (std::size_t h = 0; h < std::min<std::size_t>(heads.size(), 12); ++h)
-    text += fmt::format("{}{}", h == 0 ? "" : ", ", heads[h]);
-  return {"gqa.map", StageSet{Stage::scores, Stage::head_out},
-          fmt::format("lets query heads 0, 1, … read key/value heads {}{}", text,
-                      heads.size() > 12 ? ", …" : ""),
-          "let query head h read key/value head ⌊h · H_kv / H⌋",
-          [heads](Layer& edited) { edited.kv_heads = heads; }};
-}
-
-/// For each head of a stage, the sum of squares of ours − theirs.
-std::vector<double> errors_by_head(const Tensor& ours, const Tensor& theirs, std::size_t H,
-                                   bool packed) {
-  std::vector<double> errors(H, 0.0);
-  const std::size_t outer = ours.shape()[0] * (packed ? ours.shape()[1] : 1),
-                    inner = ours.count() / (outer * H);
-  for (std::size_t i = 0; i < ours.count(); ++i) {
-    const double difference = value_at(ours, i) - value_at(theirs, i);
-    if (std::isfinite(difference)) errors[i / inner % H] += difference * difference;
-  }
-  return errors;
-}
-
-} // namespace
-
-/// Finds the key/value head of each query head separately, from a stage with heads or from the
-/// output.
-void CauseSearch::fit_kv_heads(Trials& trials, Changes& candidates) {
-  const Target& target = trials.target();
-  const Dims& d = layer_.dims;
-  const bool is_output = target.stage == Stage::output && !layer_.W_o.empty();
-  const bool packed = is_output || target.stage == Stage::head_out || target.stage == Stage::concat;
-  if (info_of(target.stage).kind != Kind::map && !packed) return;
-  const Tensor theirs = is_output ? joined_heads_of(layer_, target.theirs) : target.theirs;
-  if (theirs.empty()) return;
-  std::vector<std::size_t> heads(d.H, 0);
-  std::vector<double> least(d.H, std::numeric_limits<double>::infinity());
-  for (std::size_t g = 0; g < d.H_kv; ++g) {
-    const Change all = kv_heads_change(std::vector<std::size_t>(d.H, g));
-    const Tensor ours = is_output ? value_of(changed(layer_, {&all}), Stage::concat, threads_)
-                                  : trials.value({&all});
-    const std::vector<double> errors = errors_by_head(ours, theirs, d.H, packed);
-    for (std::size_t h = 0; h < d.H; ++h)
-      if (errors[h] < least[h]) least[h] = errors[h], heads[h] = g;
-  }
-  Change change = kv_heads_change(heads);
-  change.fitted = true;
-  candidates.push_back(keep(std::move(change)));
 }
 
 } // namespace mha

@@ -164,4 +164,24 @@ std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& t
   return list;
 }
 
+/// Pairs each usual change of a mask with the scale that fits it best: both are often wrong at
+/// once, because they are lines of one step.
+std::vector<Changes> CauseSearch::explaining_with_scale(const State& state, Trials& trials,
+                                                        const Changes& candidates) {
+  Change scales;
+  scales.touches = StageSet{Stage::scaled};
+  if (!trials.concerns(scales)) return {};
+  std::vector<Changes> sets;
+  for (const Change* one : candidates) {
+    if (one->rare || one->fitted || stage_of(*one) != Stage::masked) continue;
+    Changes made = state.so_far.changes;
+    made.push_back(one);
+    Trials with(layer_, state.inputs, trials.target(), made, threads_, state.off);
+    Changes fits;
+    fit_scale(with, fits);
+    for (const Change* fit : fits) sets.push_back({fit, one});
+  }
+  return confirmed(state, trials, sets, trials.screen(sets));
+}
+
 } // namespace mha

@@ -134,13 +134,22 @@ void CauseSearch::settle_in_half(State state, Trials& trials, const Tensor& ours
 bool CauseSearch::settle_harmless(const State& state, const Trials& trials, const Tensor& ours,
                                   double tolerance) {
   const Target& target = targets_[state.next];
-  const std::string how = harmless_difference(layer_, trials, ours, tolerance);
+  std::string how = harmless_difference(layer_, trials, ours, tolerance);
+  if (how.empty() && target.half == std::nullopt && joins_heads_later(state))
+    how = heads_in_another_order(layer_, trials, ours);
   if (how.empty()) return false;
   State harmless = state;
   harmless.so_far.harmless[target.stage] = how;
   settle_with(std::move(harmless), ours, 0, 0);
   return std::ranges::any_of(
       complete_, [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); });
+}
+
+/// Whether a later stage of the reference shows that heads in another order have no effect.
+bool CauseSearch::joins_heads_later(const State& state) const {
+  return std::ranges::any_of(targets_.begin() + static_cast<std::ptrdiff_t>(state.next),
+                             targets_.end(),
+                             [](const Target& one) { return one.stage > Stage::head_out; });
 }
 
 /// Trials of the next stage computed from the reference's own earlier stages.
@@ -182,6 +191,8 @@ void CauseSearch::branch(const State& state, Trials& trials) {
     if (found.empty() && explained_by_itself(state, candidates)) return;
     if (found.empty() && state.so_far.changes.size() + 2 <= thresholds::most_changes)
       found = explaining_pairs(state, trials, candidates);
+    if (found.empty() && state.so_far.changes.size() + 2 <= thresholds::most_changes)
+      found = explaining_with_scale(state, trials, candidates);
   }
   const std::size_t before = complete_.size();
   go_on(state, trials, found);

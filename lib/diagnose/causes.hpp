@@ -47,6 +47,7 @@ private:
   /// whether this explains the reference without a change.
   bool settle_harmless(const State& state, const Trials& trials, const Tensor& ours,
                        double tolerance);
+  bool joins_heads_later(const State& state) const;
   void settle_in_half(State state, Trials& trials, const Tensor& ours);
   Trials from_theirs(const State& state) const;
   void branch(const State& state, Trials& trials);
@@ -64,6 +65,8 @@ private:
   std::vector<Changes> confirmed(const State& state, const Trials& trials,
                                  const std::vector<Changes>& sets,
                                  const std::vector<Agreement>& screened) const;
+  std::vector<Changes> explaining_with_scale(const State& state, Trials& trials,
+                                             const Changes& candidates);
   void add_fits(const State& state, Trials& trials, Changes& candidates);
   void fit_scale(Trials& trials, Changes& candidates);
   void fit_epsilon(Trials& trials, Changes& candidates);
@@ -75,8 +78,11 @@ private:
   void fit_decoded(Trials& trials, Changes& candidates);
   void fit_window(Trials& trials, Changes& candidates);
   void fit_chunks(Trials& trials, Changes& candidates);
+  void fit_denominator(Trials& trials, Changes& candidates);
+  void fit_joined_parts(Trials& trials, Changes& candidates);
   void fit_slopes(Trials& trials, Changes& candidates);
-  void fit_kv_heads(Trials& trials, Changes& candidates);
+  void fit_heads(Trials& trials, Changes& candidates);
+  void fit_distances(Trials& trials, Changes& candidates);
   void fit_embedding(Trials& trials, Changes& candidates);
   void fit_parts(Trials& trials, Changes& candidates);
   void fit_factor(Trials& trials, Changes& candidates);

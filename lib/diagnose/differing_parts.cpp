@@ -40,6 +40,35 @@ std::vector<std::size_t> differing_parts(const std::vector<double>& difference, 
   return list;
 }
 
+namespace {
+
+/// Whether our head h agrees with their head g.
+bool heads_agree(const Sides& s, std::size_t h, std::size_t g, double tolerance) {
+  double difference = 0, size = 0;
+  for (std::size_t b = 0; b < s.B; ++b)
+    for (std::size_t t = 0; t < s.T; ++t)
+      for (std::size_t j = 0; j < s.n; ++j) {
+        const double a = value_at(s.ours, s.at(b, h, t, j)),
+                     r = value_at(s.theirs, s.at(b, g, t, j));
+        if (a == r || (a <= thresholds::mask_constant && r <= thresholds::mask_constant)) continue;
+        difference += (a - r) * (a - r), size += r * r;
+      }
+  return size > 0 && std::sqrt(difference / size) <= 8 * tolerance;
+}
+
+} // namespace
+
+std::vector<std::size_t> order_of_heads(const Sides& s, double tolerance) {
+  std::vector<std::size_t> order;
+  for (std::size_t g = 0; g < s.H; ++g) {
+    std::size_t h = 0;
+    while (h < s.H && !heads_agree(s, (g + h) % s.H, g, tolerance)) ++h; // its own first
+    if (h == s.H) return {};
+    order.push_back((g + h) % s.H);
+  }
+  return order;
+}
+
 Tensor joined_heads_of(const Layer& layer, const Tensor& output) {
   const std::size_t n = layer.W_o.shape()[0], m = layer.W_o.shape()[1];
   if (n > m || n > thresholds::widest_joined) return {};

@@ -55,6 +55,10 @@ std::vector<double> row_differences(const Sides& s);
 /// The parts that differ by more than rounding.
 std::vector<std::size_t> differing_parts(const std::vector<double>& difference, double tolerance);
 
+/// For each head of theirs, the head of ours that it agrees with, its own if it does; empty if one
+/// agrees with none.
+std::vector<std::size_t> order_of_heads(const Sides& s, double tolerance);
+
 /// Recovers the joined heads (B, T, H · d_v) from an output (B, T, d_out): (output − b_o) W_oᵀ (W_o
 /// W_oᵀ)⁻¹. Empty if W_o has more rows than columns or is close to singular.
 Tensor joined_heads_of(const Layer& layer, const Tensor& output);

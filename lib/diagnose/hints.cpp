@@ -44,31 +44,13 @@ double norm_of(const std::vector<double>& a) {
   return std::sqrt(std::inner_product(a.begin(), a.end(), a.begin(), 0.0));
 }
 
-/// Whether our head h agrees with their head g.
-bool heads_agree(const Sides& s, std::size_t h, std::size_t g, double tolerance) {
-  double difference = 0, size = 0;
-  for (std::size_t b = 0; b < s.B; ++b)
-    for (std::size_t t = 0; t < s.T; ++t)
-      for (std::size_t j = 0; j < s.n; ++j) {
-        const double a = value_at(s.ours, s.at(b, h, t, j)),
-                     r = value_at(s.theirs, s.at(b, g, t, j));
-        if (a == r || (a <= thresholds::mask_constant && r <= thresholds::mask_constant)) continue;
-        difference += (a - r) * (a - r), size += r * r;
-      }
-  return size > 0 && std::sqrt(difference / size) <= 8 * tolerance;
-}
-
 /// Describes heads of theirs that equal other heads of ours.
 std::optional<std::string> exchanged_heads(const Sides& s, double tolerance) {
   if (s.H < 2) return {};
   std::vector<std::size_t> moved, from;
-  for (std::size_t g = 0; g < s.H; ++g) {
-    if (heads_agree(s, g, g, tolerance)) continue;
-    std::size_t h = 0;
-    while (h < s.H && !heads_agree(s, h, g, tolerance)) ++h;
-    if (h == s.H) return {};
-    moved.push_back(g), from.push_back(h);
-  }
+  const std::vector<std::size_t> order = order_of_heads(s, tolerance);
+  for (std::size_t g = 0; g < order.size(); ++g)
+    if (order[g] != g) moved.push_back(g), from.push_back(order[g]);
   if (moved.size() == 2 && from[0] == moved[1])
     return fmt::format("heads {} and {} are exchanged", moved[0], moved[1]);
   if (moved.size() > 1)
@@ -129,6 +111,16 @@ std::optional<std::string> about_weights(const Layer& layer, const std::vector<T
         "(cosine "
         "{:.6f}): quantised or rounded weights, or a slightly different input, look like this",
         like.error, like.cosine);
+  const double factor = projection(s.theirs, s.ours, {}),
+               beside = std::sqrt(std::max(0.0, 1 - like.cosine * like.cosine));
+  if (everywhere && hides_alike && like.cosine > thresholds::same_direction &&
+      like.error >= thresholds::off_a_little && factor > 0 && !is_rounding(layer, open, beside))
+    return fmt::format("the reference's {} is {:.4g} times this layer's, and off a little besides, "
+                       "by {:.2g}, in the "
+                       "same direction (cosine {:.6f}): a factor that is left out, or applied "
+                       "twice, with quantised "
+                       "or rounded weights looks like this",
+                       name_of(open.stage), factor, beside, like.cosine);
   // The cosine of few numbers is far from 0 by chance.
   const double chance = 4 / std::sqrt(static_cast<double>(s.theirs.count()));
   const bool first = &open == &targets.front() || is_projection(open.stage);

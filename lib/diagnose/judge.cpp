@@ -1,8 +1,11 @@
 #include <mha/diagnose/judge.hpp>
 
 #include <mha/diagnose/agreement.hpp>
+#include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/thresholds.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -185,12 +188,78 @@ std::vector<std::size_t> order_of(const Tensor& ours, const Tensor& theirs, std:
   return order;
 }
 
+/// Whether only a softmax without sinks reads the numbers of a stage: one added to a whole row has
+/// no effect.
+bool softmax_ignores_rows(const Layer& layer, Stage stage) {
+  const bool capped = layer.settings.softcap != 0;
+  const bool before_cap = stage == Stage::scores || stage == Stage::scaled;
+  return layer.sinks.empty() && stage >= Stage::scores && stage <= Stage::masked &&
+         !(capped && before_cap);
+}
+
+/// Theirs, less the mean by which each row exceeds ours where neither is hidden.
+Tensor without_row_offsets(const Tensor& ours, const Tensor& theirs) {
+  Tensor result = copied(theirs);
+  const std::size_t n = theirs.shape().back();
+  const auto shown = [&](std::size_t i) {
+    const double a = value_at(ours, i), r = value_at(theirs, i);
+    return std::isfinite(a) && std::isfinite(r) && a > thresholds::mask_constant &&
+           r > thresholds::mask_constant;
+  };
+  by_precision(result.dtype(), [&]<class T>(T) {
+    const auto to = result.as_mutable<T>();
+    for (std::size_t first = 0; first < to.size(); first += n) {
+      double sum = 0, count = 0;
+      for (std::size_t i = first; i < first + n; ++i)
+        if (shown(i)) sum += value_at(theirs, i) - value_at(ours, i), count += 1;
+      for (std::size_t i = first; i < first + n; ++i)
+        if (shown(i)) to[i] = static_cast<T>(value_at(theirs, i) - sum / count);
+    }
+  });
+  return result;
+}
+
+/// Theirs with the heads in our order; empty if they are in this order or some have no equal.
+Tensor in_our_heads(const Sides& s, std::vector<std::size_t>& order, double tolerance) {
+  order = order_of_heads(s, tolerance);
+  std::vector<bool> taken(s.H, false);
+  bool own = true;
+  for (std::size_t g = 0; g < order.size(); ++g) {
+    if (taken[order[g]]) return {};
+    taken[order[g]] = true, own = own && order[g] == g;
+  }
+  if (order.empty() || own) return {};
+  Tensor result = Tensor::uninitialised(s.theirs.dtype(), s.theirs.shape());
+  by_precision(result.dtype(), [&]<class T>(T) {
+    for (std::size_t b = 0; b < s.B; ++b)
+      for (std::size_t g = 0; g < s.H; ++g)
+        for (std::size_t t = 0; t < s.T; ++t)
+          for (std::size_t j = 0; j < s.n; ++j)
+            result.as_mutable<T>()[s.at(b, order[g], t, j)] = s.theirs.as<T>()[s.at(b, g, t, j)];
+  });
+  return result;
+}
+
 } // namespace
+
+std::string heads_in_another_order(const Layer& layer, const Trials& trials, const Tensor& ours) {
+  const Target& target = trials.target();
+  if (target.stage < Stage::q || target.stage > Stage::head_out || layer.dims.H < 2 ||
+      layer.dims.H != layer.dims.H_kv)
+    return "";
+  std::vector<std::size_t> order;
+  const Tensor theirs = in_our_heads(sides_of(layer, target, ours), order, target.tolerance);
+  if (theirs.empty() || !trials.is_rounding(ours, {}, theirs)) return "";
+  return fmt::format("equal up to the order of the heads: {}", fmt::join(order, ", "));
+}
 
 std::string harmless_difference(const Layer& layer, const Trials& trials, const Tensor& ours,
                                 double rounding) {
   const Stage stage = trials.target().stage;
   const Tensor& theirs = trials.target().theirs;
+  if (softmax_ignores_rows(layer, stage) &&
+      trials.is_rounding(ours, {}, without_row_offsets(ours, theirs)))
+    return "equal up to a number added to each row, which the softmax does not see";
   if (!made_of_queries(stage) && !made_of_keys(stage) && stage != Stage::scores) return "";
   const double tolerance = 4 * rounding;
   const double factor = factor_of(ours, theirs);

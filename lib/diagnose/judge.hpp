@@ -56,4 +56,8 @@ private:
 std::string harmless_difference(const Layer& layer, const Trials& trials, const Tensor& ours,
                                 double tolerance);
 
+/// "equal up to the order of the heads: 2, 0, 1", where theirs has the heads in another order than
+/// ours; or "". It has no effect only if a later stage has them joined.
+std::string heads_in_another_order(const Layer& layer, const Trials& trials, const Tensor& ours);
+
 } // namespace mha

@@ -140,6 +140,10 @@ inline constexpr double worth_fitting = 0.6;         ///< a cap, β of Swish, fa
 inline constexpr double worth_fitting_epsilon = 0.9; ///< ε matters only in small rows
 inline constexpr double worth_fitting_whole = 0.7;   ///< of a whole model, among few values
 inline constexpr double worth_trying_whole = 0.05;   ///< after the fit
+/// A number in the softmax's denominator is fitted only to a difference that exceeds rounding by so
+/// many times. Cases: "rounding is no cause"; "the ε of a norm is fitted, whatever it is, and
+/// written as people write it".
+inline constexpr double far_beyond_rounding = 100;
 /// A factor closer to 1 is rounding; a named factor this close is tried. Case: "kernels: a
 /// logsumexp in base 2 is told by its factor".
 inline constexpr double no_factor = 1e-6, near_named_factor = 0.02;

@@ -95,10 +95,17 @@ private:
                                      "here leave out");
         break;
       }
-    std::vector<std::string_view> masks;
+    std::vector<std::string_view> masks, maps;
     for (const OnnxValue& value : flow_->values)
-      if (value.is_input && value.name.find("mask") != std::string_view::npos)
-        masks.push_back(value.name);
+      if (value.is_input && value.name.find("mask") != std::string_view::npos) {
+        const bool of_pairs = value.info && value.info->type == 9 && value.info->dims.size() > 2;
+        (of_pairs ? maps : masks).push_back(value.name);
+      }
+    if (!maps.empty())
+      contents_.notes.push_back(
+          message("{} is a boolean mask of queries and keys, taken as true everywhere: give "
+                  "<mask=FILE> (true = may attend) where it is not",
+                  listed(maps)));
     if (!masks.empty())
       contents_.notes.push_back(
           message("{} is taken as all ones: give <attention_mask=FILE> where a text is padded",

@@ -41,11 +41,14 @@ void OnnxOperatorInputs::take_mask(std::size_t place) {
   if (mask < 0) return;
   site_.scores_value = mask;
   const auto& axes = flow_.shape(mask);
+  const bool truth = step_.node->domain.empty() && is_truth(mask);
   if (!flow_.is_fixed(mask)) {
-    site_.needs = message("its mask is made while the model runs: give <mask=FILE> or <bias=FILE>");
+    site_.needs =
+        truth ? message("its mask is boolean and made while the model runs: give <mask=FILE> (true "
+                        "= may attend)")
+              : message("its mask is made while the model runs: give <mask=FILE> or <bias=FILE>");
     return;
   }
-  const bool truth = step_.node->domain.empty() && is_truth(mask);
   if (!axes || axes->size() < 2 || axes->size() > 4) {
     because("the lengths of its mask are not known");
     return;

@@ -145,6 +145,24 @@ void take_mask(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) 
   block_the_rest(layer.added.back(), layer, notes);
 }
 
+void take_key_padding(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) {
+  const bool is_float = is_floating(part.tensor.dtype());
+  bool any_one = false;
+  const bool may_be_boolean = only_zeros_and_ones(part.tensor, &any_one);
+  if (is_float && may_be_boolean && any_one)
+    fail("{} is {} and holds only 0 and 1: is 1 a key to ignore, or a number to add, as PyTorch "
+         "adds floats? Store booleans (true = ignore; attention_mask: true = attend), or 0 and "
+         "-inf",
+         part.source, name_of(part.tensor.dtype()));
+  if (!is_float || may_be_boolean) {
+    layer.blocked.push_back(over_keys(as_boolean(part), part.source, layer.dims));
+    return;
+  }
+  layer.added.push_back(over_keys(narrowed(part.tensor, layer.dtype, part.source, true, notes),
+                                  part.source, layer.dims));
+  notes.emplace_back(fmt::format("{} holds numbers: they are added to the scores", part.source));
+}
+
 } // namespace
 
 void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
@@ -166,16 +184,7 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
     note_ambiguous_axes(part, dims, notes);
     layer.blocked.push_back(over_scores(as_boolean(part), part.source, dims));
   });
-  with("key_padding_mask", [&](const NamedTensor& part) {
-    if (is_floating(part.tensor.dtype()) && !only_zeros_and_ones(part.tensor)) {
-      layer.added.push_back(over_keys(narrowed(part.tensor, layer.dtype, part.source, true, notes),
-                                      part.source, dims));
-      notes.emplace_back(
-          fmt::format("{} holds numbers: they are added to the scores", part.source));
-    } else {
-      layer.blocked.push_back(over_keys(as_boolean(part), part.source, dims));
-    }
-  });
+  with("key_padding_mask", [&](const NamedTensor& part) { take_key_padding(part, layer, notes); });
   with("attention_mask", [&](const NamedTensor& part) {
     layer.blocked.push_back(over_keys(as_boolean(part, true), part.source, dims));
   });

@@ -213,6 +213,24 @@ std::string largest_distance(const Layer& layer, const Diff& diff) {
       ulp_sentence(farthest->difference, coarser_of(layer.dtype, farthest->reference->stored)));
 }
 
+/// A sentence on a difference before the softmax without an effect, if the weights and all that is
+/// compared after them agree.
+std::string about_no_effect(const Diff& diff) {
+  if (!comes_before(*diff.first, Stage::weights)) return "";
+  std::vector<std::string> after;
+  for (const StageDiff& row : diff.stages) {
+    if (comes_before(row.stage, Stage::weights) || row.status == DiffStatus::same) continue;
+    if (row.status == DiffStatus::inherited || !row.difference.within) return "";
+    after.emplace_back(mha::name_of(row.stage));
+  }
+  if (after.empty()) return "";
+  return fmt::format(
+      " {} agree{} all the same: what differs in {} has no effect there, as a factor "
+      "that is taken back, another order or a number added to each row; diagnose "
+      "names it.",
+      joined(after), after.size() == 1 ? "s" : "", mha::name_of(*diff.first));
+}
+
 /// The paragraph below the table: the first step that differs, its cause and the later steps; or
 /// that all agree.
 std::string verdict_paragraph(const Layer& layer, const Diff& diff, const Reference& reference,
@@ -228,7 +246,7 @@ std::string verdict_paragraph(const Layer& layer, const Diff& diff, const Refere
   text += where_and_by_how_much(layer, *row);
   if (reference.has_misshapen()) // the wrong shape is the cause
     return text + missing;
-  text += about_cause(layer, diff, *row, reference) + missing;
+  text += about_cause(layer, diff, *row, reference) + about_no_effect(diff) + missing;
   std::vector<std::string> wrong, sound, unknown;
   for (const StageDiff& later : diff.stages) {
     if (later.status != DiffStatus::inherited) continue;

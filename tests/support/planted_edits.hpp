@@ -35,4 +35,13 @@ reference::Array unmerged(const Implementation& self, const Stages& before);
 /// Stages that another softmax has no rows for.
 void drop_rows(const Implementation& self, Stages& stages);
 
+/// A softmax over some of a query's keys: its result, its log-sum-exp, its greatest score.
+struct PartOfKeys {
+  std::vector<double> out;
+  double lse, max;
+};
+/// The keys of a query in parts of `size`, without those that are hidden entirely.
+std::vector<PartOfKeys> parts_of_keys(const Stages& s, std::size_t size, std::size_t b,
+                                      std::size_t h, std::size_t t);
+
 } // namespace planted

@@ -61,6 +61,14 @@ Change softcap_change(const Layer& layer, double cap);
 /// min(max(a, −limit), limit) of q, k and v with another limit than the layer's.
 Change clip_change(const Layer& layer, double limit);
 
+/// Adds a number to the denominator of the softmax: to exponentials of scores minus the row's
+/// maximum
+/// (`after_shift`), or of the scores themselves.
+Change denominator_change(double added, bool after_shift);
+
+/// parts.joined: ways to join softmaxes of parts of this many keys wrongly; empty if that is all.
+std::vector<Change> joined_parts_changes(std::size_t keys, std::size_t size);
+
 /// Dropout with an estimated p, if the reference's numbers are ours / (1 − p) or 0; else nothing.
 /// Both have the form of Layer::given; `drops` must hold for the stage.
 std::optional<Change> dropout_change(Stage stage, const Tensor& ours, const Tensor& theirs);

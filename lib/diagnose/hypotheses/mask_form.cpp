@@ -53,6 +53,13 @@ bool has_masked_rows(const Layer& layer) {
   return false;
 }
 
+/// Whether a float mask has numbers that weigh keys, not only those that hide or show them.
+bool adds_numbers(const Tensor& mask) {
+  for (std::size_t i = 0; i < mask.count(); ++i)
+    if (const double a = value_at(mask, i); a != 0 && a > -1e3 && std::isfinite(a)) return true;
+  return false;
+}
+
 class MaskForms {
 public:
   explicit MaskForms(const Layer& layer) : layer_(layer), rows_(has_masked_rows(layer)) {}
@@ -180,6 +187,12 @@ private:
       add_edit(
           "mask.axis", fmt::format("lets tokens see tokens and padding see padding by {}", name),
           fmt::format("hide the keys that {} names from every query", name), kind, i, see_alike);
+    if (kind == &Layer::added && layer_.scale() != 1 && adds_numbers(mask.tensor))
+      add_edit("mask.scaled", fmt::format("adds {0} before the scale: (q kᵀ + {0}) · scale", name),
+               fmt::format("multiply q kᵀ by the scale first, then add {}", name), kind, i,
+               [](const Layer& layer, Broadcast& one) {
+                 one.tensor = each_number(one.tensor, [&](double a) { return a * layer.scale(); });
+               });
     if (mask.strides[0] == 0 || d.B < 2) return;
     add_edit("mask.batch", fmt::format("applies the first batch item's {} to all", name),
              fmt::format("apply each batch item's own {}", name), kind, i,
@@ -199,40 +212,16 @@ private:
     add_edit("mask.batch", fmt::format("applies the {} of the batch item before", name),
              fmt::format("apply each batch item's own {}", name), kind, i,
              [](const Layer& layer, Broadcast& one) {
-               const Broadcast from = one;
-               write_out(layer, one, [&](std::size_t b, std::size_t) {
-                 return std::pair(from, (b + layer.dims.B - 1) % layer.dims.B);
+               write_heads(layer, one, [&](std::size_t b, std::size_t h) {
+                 return std::pair((b + layer.dims.B - 1) % layer.dims.B, h);
                });
              });
   }
 
-  /// Writes the mask out for each head of each item, taken from the batch item source(b, h).
-  template <class Source>
-  static void write_out(const Layer& layer, Broadcast& mask, const Source& source) {
-    const Dims& d = layer.dims;
-    const std::size_t n = mask.keys, bytes = size_of(mask.tensor.dtype());
-    Broadcast whole = mask;
-    whole.tensor = Tensor::uninitialised(mask.tensor.dtype(), {d.B, d.H, d.T, n});
-    whole.strides = broadcast_strides(whole.tensor.shape());
-    std::byte* to = whole.tensor.raw_mutable();
-    for (std::size_t b = 0; b < d.B; ++b)
-      for (std::size_t h = 0; h < d.H; ++h) {
-        const auto [from, item] = source(b, h);
-        for (std::size_t t = 0; t < d.T; ++t)
-          for (std::size_t j = 0; j < n; ++j, to += bytes)
-            std::copy_n(from.tensor.raw() + (item * from.strides[0] + h * from.strides[1] +
-                                             t * from.strides[2] + j * from.strides[3]) *
-                                                bytes,
-                        bytes, to);
-      }
-    mask = whole;
-  }
-
   /// Repeats the mask with heads first in memory, which is then read as batch first.
   static void repeat_heads_first(const Layer& layer, Broadcast& mask) {
-    const Broadcast from = mask;
-    write_out(layer, mask, [&](std::size_t b, std::size_t h) {
-      return std::pair(from, (h * layer.dims.B + b) / layer.dims.H);
+    write_heads(layer, mask, [&](std::size_t b, std::size_t h) {
+      return std::pair((h * layer.dims.B + b) / layer.dims.H, h);
     });
   }
 
@@ -252,9 +241,8 @@ private:
   }
 
   static void tile_over_heads(const Layer& layer, Broadcast& mask) {
-    const Broadcast from = mask;
-    write_out(layer, mask, [&](std::size_t b, std::size_t h) {
-      return std::pair(from, (b * layer.dims.H + h) % layer.dims.B);
+    write_heads(layer, mask, [&](std::size_t b, std::size_t h) {
+      return std::pair((b * layer.dims.H + h) % layer.dims.B, h);
     });
   }
 
@@ -267,8 +255,8 @@ private:
 
 const Theme mask_form_theme{
     "mask_form",
-    "masked_rows mask.constant mask.added mask.after_softmax causal.inverted mask.transposed "
-    "mask.axis mask.batch",
+    "masked_rows mask.constant mask.added mask.after_softmax mask.scaled causal.inverted "
+    "mask.transposed mask.axis mask.batch",
     [](const Subject& subject) { return MaskForms(subject.layer).changes(); }};
 
 } // namespace mha

@@ -86,17 +86,18 @@ void set_relative(Layer& layer, bool bidirectional, std::size_t max_distance) {
     layer.relative_buckets.push_back(relative_bucket(distance, buckets, max_distance));
 }
 
-/// Writes the relative bias out with the distance counted from the key to the query.
-void turn_direction(Layer& layer) {
+/// Writes the relative bias out as if a key at this distance were at another(distance).
+template <class F> void write_relative(Layer& layer, const F& another) {
   require_relative_bias(layer);
   const std::size_t half =
       layer.settings.relative_bidirectional ? layer.relative_bias.shape()[0] / 2 : 0;
-  write_bias(layer, "relative_bias", [&](std::size_t h, std::ptrdiff_t ahead) {
-    const auto distance =
-        static_cast<std::size_t>(half > 0 ? std::abs(ahead) : std::max<std::ptrdiff_t>(ahead, 0));
+  write_bias(layer, "relative_bias", [&](std::size_t h, std::ptrdiff_t distance) {
+    const std::ptrdiff_t ahead = another(distance);
+    const auto away =
+        static_cast<std::size_t>(half > 0 ? std::abs(ahead) : std::max<std::ptrdiff_t>(-ahead, 0));
     const std::size_t bucket =
-        layer.relative_buckets[std::min(distance, layer.relative_buckets.size() - 1)];
-    return value_at(layer.relative_bias, (bucket + (ahead < 0 ? half : 0)) * layer.dims.H + h);
+        layer.relative_buckets[std::min(away, layer.relative_buckets.size() - 1)];
+    return value_at(layer.relative_bias, (bucket + (ahead > 0 ? half : 0)) * layer.dims.H + h);
   });
   layer.relative_bias = {};
 }
@@ -121,8 +122,30 @@ void add_relative(const Layer& layer, ChangeList& list) {
                {{"relative_max_distance", distance}})
           .rare = true;
   list.add("relative.sign", biased, "counts distances from the key to the query",
-           "count distances as key − query", turn_direction)
+           "count distances as key − query",
+           [](Layer& edited) {
+             write_relative(edited, [](std::ptrdiff_t distance) { return -distance; });
+           })
       .rare = true;
+  if (layer.dims.past > 0)
+    list.add("relative.past", biased,
+             "counts the queries' positions of the relative bias from 0, though keys are cached",
+             "let query t of the relative bias be at the position of its own key",
+             [](Layer& edited) {
+               write_relative(edited, [past = static_cast<std::ptrdiff_t>(edited.dims.past)](
+                                          std::ptrdiff_t distance) { return distance + past; });
+             })
+        .rare = true;
+  if (const Shape& shape = layer.relative_bias.shape(); shape[0] > 1 && shape[1] > 1)
+    list.add(
+            "relative.transposed", biased,
+            "reads the memory of the relative bias (buckets, H) as (H, buckets)",
+            fmt::format("let a row of the relative bias be a bucket: ({}, {})", shape[0], shape[1]),
+            [](Layer& edited) {
+              require_relative_bias(edited);
+              edited.relative_bias = read_transposed(edited.relative_bias);
+            })
+        .rare = true;
 }
 
 std::vector<Change> position_bias_changes(const Subject& subject) {
@@ -134,10 +157,23 @@ std::vector<Change> position_bias_changes(const Subject& subject) {
   if (explicit_bias || relative) {
     list.add("bias.position", biased,
              relative ? "adds no relative position bias" : "adds no position bias",
-             "add the position bias to the scaled scores", [](Layer& edited) {
+             relative && !layer.X_k.empty()
+                 ? "add it, or give this layer none: T5's cross-attention has no relative bias"
+                 : "add the position bias to the scaled scores",
+             [](Layer& edited) {
                edited.bias.clear();
                edited.relative_bias = {};
              });
+    list.add_rows("bias.position.twice", biased, "adds the position bias twice",
+                  "add the position bias once",
+                  [](Layer& edited) {
+                    const std::vector<Tensor> values =
+                        values_of(edited, {step_for(edited, Stage::capped), Stage::biased});
+                    const Tensor added =
+                        sum_of(values[1], each_number(values[0], [](double a) { return -a; }));
+                    give(edited, Stage::biased, sum_of(values[1], added));
+                  })
+        .rare = true;
     list.add_rows("bias.position.scaled", StageSet{Stage::scaled, Stage::biased},
                   "adds the position bias before the scale: (q kᵀ + bias) · scale",
                   "add the position bias to the scaled scores",
@@ -172,8 +208,9 @@ std::vector<Change> position_bias_changes(const Subject& subject) {
 
 const Theme position_bias_theme{
     "position_bias",
-    "bias.position bias.position.scaled bias.position.transposed relative.direction "
-    "relative.distance relative.sign alibi.sign alibi.slopes",
+    "bias.position bias.position.scaled bias.position.twice bias.position.transposed "
+    "bias.position.heads bias.position.added relative.direction relative.distance relative.sign "
+    "relative.past relative.transposed alibi.sign alibi.slopes",
     position_bias_changes};
 
 namespace {

@@ -156,7 +156,8 @@ std::optional<Change> dropout_change(Stage stage, const Tensor& ours, const Tens
   return change;
 }
 
-const Theme softmax_theme{"softmax", "softmax.axis sinks.missing weights.averaged dropout.on",
+const Theme softmax_theme{"softmax",
+                          "softmax.axis sinks.missing sinks.added weights.averaged dropout.on",
                           softmax_changes};
 
 } // namespace mha

@@ -29,6 +29,7 @@
   theme(head_count)       \
   theme(input_norm)       \
   theme(qk_norm)          \
+  theme(latent)           \
   theme(rope_scaling)     \
   theme(rope_ramp)        \
   theme(rope_turn)        \
@@ -39,6 +40,8 @@
   theme(position_bias)    \
   theme(mask_form)        \
   theme(softmax_form)     \
+  theme(denominator)      \
+  theme(joined_parts)     \
   theme(block_norm)       \
   theme(norm_place)       \
   theme(feed_forward)     \

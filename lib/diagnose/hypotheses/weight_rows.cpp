@@ -19,6 +19,32 @@ Tensor with_order(const Tensor& tensor, std::size_t heads, bool to_pairs) {
   });
 }
 
+/// Biases that keep their order where W_q and W_k get that of another rotation.
+void add_bias_orders(const Layer& layer, ChangeList& list) {
+  for (const StageSet stages :
+       {StageSet{Stage::q, Stage::k}, StageSet{Stage::q}, StageSet{Stage::k}}) {
+    const bool of_q = contains(stages, Stage::q), of_k = contains(stages, Stage::k);
+    if ((of_q && layer.b_q.empty()) || (of_k && layer.b_k.empty())) continue;
+    for (const bool to_pairs : {true, false})
+      list.add("bias.order", stages,
+               fmt::format("reorders {} for its rotation, but not {}",
+                           of_q && of_k ? "W_q and W_k"
+                           : of_q       ? "W_q"
+                                        : "W_k",
+                           of_q && of_k ? "b_q and b_k"
+                           : of_q       ? "b_q"
+                                        : "b_k"),
+               "reorder each bias together with its weight",
+               [=](Layer& edited) { // another change may have removed one
+                 if (of_q && !edited.b_q.empty())
+                   edited.b_q = with_order(edited.b_q, edited.dims.H, to_pairs);
+                 if (of_k && !edited.b_k.empty())
+                   edited.b_k = with_order(edited.b_k, edited.dims.H_kv, to_pairs);
+               })
+          .rare = true;
+  }
+}
+
 /// Converters to GGUF make rows of W_q and W_k that rotate together neighbours. A port that rotates
 /// halves must undo this with the matrix's number of heads.
 std::vector<Change> weight_rows_changes(const Subject& subject) {
@@ -60,6 +86,7 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
             if (contains(stages, Stage::q)) reorder(edited, q, q.heads, to_pairs);
             if (contains(stages, Stage::k)) reorder(edited, k, k.heads, to_pairs);
           });
+  add_bias_orders(layer, list);
   const std::size_t width = dims.H_kv * dims.d_k;
   if (dims.H == dims.H_kv || width % dims.H != 0 || width / dims.H % 2 != 0) return list.take();
   add(StageSet{Stage::k},
@@ -73,6 +100,7 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
 
 } // namespace
 
-const Theme weight_rows_theme{"weight_rows", "weight.rows", weight_rows_changes};
+const Theme weight_rows_theme{"weight_rows", "weight.rows bias.order bias.heads",
+                              weight_rows_changes};
 
 } // namespace mha

@@ -4,6 +4,7 @@
 #include <mha/load/broadcast.hpp>
 #include <mha/tensor/precision.hpp>
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -38,6 +39,28 @@ template <class Bias> void write_bias(Layer& layer, std::string origin, const Bi
         }
   });
   layer.bias.push_back(broadcast_of(std::move(all), std::move(origin)));
+}
+
+/// Writes a mask or bias out for each head of each item: source(b, h) is the item and the head from
+/// which it is taken.
+template <class Source>
+void write_heads(const Layer& layer, Broadcast& mask, const Source& source) {
+  const Dims& d = layer.dims;
+  const Broadcast from = mask;
+  const std::size_t n = from.keys, bytes = size_of(from.tensor.dtype());
+  mask.tensor = Tensor::uninitialised(from.tensor.dtype(), {d.B, d.H, d.T, n});
+  mask.strides = broadcast_strides(mask.tensor.shape());
+  std::byte* to = mask.tensor.raw_mutable();
+  for (std::size_t b = 0; b < d.B; ++b)
+    for (std::size_t h = 0; h < d.H; ++h) {
+      const auto [item, head] = source(b, h);
+      const std::size_t first = item * from.strides[0] + head * from.strides[1];
+      for (std::size_t t = 0; t < d.T; ++t)
+        for (std::size_t j = 0; j < n; ++j, to += bytes)
+          std::memcpy(
+              to, from.tensor.raw() + (first + t * from.strides[2] + j * from.strides[3]) * bytes,
+              bytes);
+    }
 }
 
 } // namespace mha

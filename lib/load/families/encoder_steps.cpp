@@ -4,9 +4,11 @@
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/steps.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace mha::naming {
 
@@ -47,6 +49,72 @@ void step_relative_key(LayerReading& to, const JsonTree& arguments) {
                     "<relative_key_query> chooses the other"));
   else
     to.set("relative_key_query", *type == "relative_key_query" ? "true" : "false", "config.json");
+}
+
+namespace {
+
+/// Row i · M² + j of the result is the table's row for query i and key j of a window of M × M
+/// tokens, (row difference + M − 1) · (2M − 1) + column difference + M − 1. Empty if there is no
+/// such M.
+std::vector<std::size_t> rows_of_window(std::size_t table_rows) {
+  std::size_t M = 1;
+  while ((2 * M - 1) * (2 * M - 1) < table_rows) ++M;
+  if ((2 * M - 1) * (2 * M - 1) != table_rows) return {};
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 0; i < M * M; ++i)
+    for (std::size_t j = 0; j < M * M; ++j)
+      rows.push_back((i / M + M - 1 - j / M) * (2 * M - 1) + i % M + M - 1 - j % M);
+  return rows;
+}
+
+/// The file's own index, (tokens, tokens).
+std::vector<std::size_t> rows_of_index(const Tensor& index, const std::string& where,
+                                       std::size_t table_rows) {
+  if (index.rank() != 2 || index.shape()[0] != index.shape()[1])
+    fail("{} is {}: a row for each token of a window and as many columns expected", where,
+         to_string(index.shape()));
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 0; i < index.count(); ++i) {
+    const double row = value_at(index, i);
+    if (!(row >= 0 && row < static_cast<double>(table_rows)) || row != std::floor(row))
+      fail("{} holds {} at {}: a row of the table expected, 0 to {}", where, row,
+           place_text(index.shape(), i), table_rows - 1);
+    rows.push_back(static_cast<std::size_t>(row));
+  }
+  return rows;
+}
+
+} // namespace
+
+/// Swin's position bias: of each head, the table's row that the index has for a query and a key.
+/// {"table": TENSOR, "index": TENSOR}: without an index, as newer files are, it is that of a square
+/// window.
+void step_window_bias(LayerReading& to, const JsonTree& arguments) {
+  const Group& group = to.group();
+  const std::string name = text_in(arguments, "table").value_or(""),
+                    index = text_in(arguments, "index").value_or("");
+  if (!group.has(name)) return;
+  const Tensor table = to.read(name);
+  if (table.rank() != 2 || table.count() == 0)
+    fail("{} is {}: (rows, heads) expected", to.source_of(name), to_string(table.shape()));
+  const std::size_t heads = table.shape()[1];
+  std::vector<std::size_t> rows = rows_of_window(table.shape()[0]);
+  if (const Shape shape = group.shape(index); group.outline && !shape.empty())
+    rows.assign(count_of(shape), 0); // its numbers are not read
+  else if (group.has(index))
+    rows = rows_of_index(to.read(index), to.source_of(index), table.shape()[0]);
+  if (rows.empty())
+    fail("{} is {}: without {} a square window's (2 M - 1)² rows expected, as 169 of M = 7",
+         to.source_of(name), to_string(table.shape()), index);
+  const auto tokens = static_cast<std::size_t>(std::sqrt(static_cast<double>(rows.size())) + 0.5);
+  Tensor bias = Tensor::uninitialised(table.dtype(), {heads, tokens, tokens});
+  const std::size_t bytes = size_of(table.dtype());
+  for (std::size_t h = 0; h < heads; ++h)
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::memcpy(bias.raw_mutable() + (h * rows.size() + i) * bytes,
+                  table.raw() + (rows[i] * heads + h) * bytes, bytes);
+  to.put("bias", std::move(bias), name);
+  if (!to.count("num_heads")) to.set("num_heads", std::to_string(heads), name);
 }
 
 /// Warns if RoFormer's table of sines and cosines in the file differs from the computed one.

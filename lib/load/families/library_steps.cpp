@@ -98,23 +98,26 @@ bool has_kernels_of_matrices(const Group& group) {
   return group.shape("query.kernel").size() == 2;
 }
 
-/// Accepts only timm's plain vision transformers, by the model's name: other models of timm have
-/// the same tensor names, but rotate queries and keys, or attend in windows, over channels, or with
-/// further parts.
+/// Accepts only timm's plain vision transformers and Swin, by the model's name: other models of
+/// timm have the same tensor names, but rotate queries and keys, or attend in windows, over
+/// channels, or with further parts.
 void step_plain_vision(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
-  if (group.beside("merger.ln_q.weight", 3))
-    fail("{}: {} is of Qwen2-VL's vision tower, which rotates queries and keys: not supported",
-         group.contents->name, group.prefix);
+  for (const auto& [merger, model] :
+       {std::pair("merger.ln_q.weight", "Qwen2-VL"), {"merger.norm.weight", "Qwen3-VL"}})
+    if (group.beside(merger, 3))
+      fail("{}: {} is of {}'s vision tower, which rotates queries and keys in two dimensions: not "
+           "supported",
+           group.contents->name, group.prefix, model);
   const std::optional<std::string> name = group.configured("architecture");
   if (!name) return;
-  bool plain = name->starts_with("vit_") || name->starts_with("deit");
+  bool plain = name->starts_with("vit_") || name->starts_with("deit") || name->starts_with("swin_");
   for (const std::string_view other : {"rope", "dinov3", "_pe_", "relpos", "parallel"})
     plain = plain && name->find(other) == std::string::npos;
   if (!plain)
     fail("{}: config.json has architecture '{}': of timm's models, vision transformers (vit_…, "
-         "deit…) without a rotation or relative positions are computed; describe another one by "
-         "<naming> FILE.json",
+         "deit…) without a rotation or relative positions and swin_… are computed; describe "
+         "another one by <naming> FILE.json",
          group.contents->name, *name);
 }
 

@@ -56,6 +56,7 @@ void step_needs_qk_norm(LayerReading& to, const JsonTree& arguments);
 
 // encoder_steps.cpp
 void step_relative_key(LayerReading& to, const JsonTree& arguments);
+void step_window_bias(LayerReading& to, const JsonTree& arguments);
 void step_roformer_table(LayerReading& to, const JsonTree& arguments);
 void step_word(LayerReading& to, const JsonTree& arguments);
 void step_bart_heads(LayerReading& to, const JsonTree& arguments);

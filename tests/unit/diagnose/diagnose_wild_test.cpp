@@ -165,6 +165,84 @@ TEST_CASE("another order of a head's dimensions in q and k has no effect", "[dia
   CHECK(d.stages[0].harmless == "equal up to the order of the dimensions in each head: 0, 2, 1, 3");
 }
 
+TEST_CASE("heads in another order have no effect where W_o has it too", "[diagnose]") {
+  const planted::Base base = planted::bases(2, false)[0];
+  const planted::Stages own = reference::compute(base.layer);
+  planted::Stages stages = own;
+  const std::size_t from[]{2, 0, 3, 1}; // head g is this layer's head from[g]
+  for (auto& [name, array] : stages) {
+    const Array& before = own.at(name);
+    if (before.shape.size() < 3 || before.shape[1] != 4) continue; // B, H, …
+    const std::size_t rest = before.values.size() / 4;
+    for (std::size_t g = 0; g < 4; ++g)
+      for (std::size_t i = 0; i < rest; ++i)
+        array.values[g * rest + i] = before.values[from[g] * rest + i];
+  }
+  const Layer layer = library_layer(base.layer, base.form);
+  const auto known = [&](std::initializer_list<const char*> names) {
+    std::vector<ReferenceStage> list;
+    for (const char* name : names) list.push_back(stage_of(stages, name));
+    return list;
+  };
+  const Diagnosis d = diagnose(layer, known({"q", "k", "scores", "weights", "head_out", "output"}));
+  CHECK(d.equal);
+  for (std::size_t i = 0; i < 5; ++i)
+    CHECK(d.stages[i].harmless == "equal up to the order of the heads: 2, 0, 3, 1");
+  CHECK(d.stages[5].harmless.empty());
+
+  // Without a stage in which they are joined it is open whether W_o has that order.
+  const Diagnosis open = diagnose(layer, known({"q", "k", "scores", "weights"}));
+  CHECK_FALSE(open.equal);
+  // And where it has not, the output differs.
+  Array& output = stages["output"];
+  planted::Implementation other{base.layer, {}, {}};
+  other.steps.push_back({"head_out", [&](const planted::Implementation&, const planted::Stages&) {
+                           return stages["head_out"];
+                         }});
+  output = other.run().at("output");
+  CHECK_FALSE(diagnose(layer, known({"weights", "head_out", "output"})).equal);
+}
+
+TEST_CASE("a number added to each row of the scores has no effect without sinks", "[diagnose]") {
+  for (const bool sinks : {false, true})
+    for (const char* name : {"scores", "scaled", "masked"}) {
+      planted::Base base = planted::bases(2, false)[1]; // causal: some keys are hidden
+      Random random(4);
+      if (sinks) base.layer.sinks = planted::numbers(random, {base.layer.H}, 0, 2);
+      planted::Stages stages = reference::compute(base.layer);
+      const std::size_t keys = base.layer.S();
+      for (std::size_t i = 0; i < stages[name].values.size(); ++i)
+        stages[name].values[i] += std::cos(static_cast<double>(i / keys));
+      const Diagnosis d = diagnose(
+          library_layer(base.layer, base.form),
+          {stage_of(stages, name), stage_of(stages, "weights"), stage_of(stages, "output")});
+      INFO(name << (sinks ? " with sinks" : ""));
+      CHECK(d.equal == !sinks);
+      if (sinks) continue;
+      CHECK(d.stages[0].harmless ==
+            "equal up to a number added to each row, which the softmax does not see");
+    }
+}
+
+TEST_CASE("a wrong scale beside a wrong mask is fitted, from the output alone", "[diagnose]") {
+  for (const bool causal : {false, true})
+    for (const double scale : {0.137, 0.93}) {
+      planted::Base base = planted::bases(6, false)[0];
+      base.layer.causal = causal;
+      planted::Implementation other{base.layer, {}, {}};
+      other.layer.causal = !causal, other.layer.scale = scale;
+      const Diagnosis d =
+          diagnose(library_layer(base.layer, base.form), {stage_of(other.run(), "output")});
+      INFO((causal ? "causal, " : "") << scale);
+      REQUIRE(d.explained);
+      REQUIRE(ids_of(d).size() == 2);
+      CHECK(ids_of(d)[0] == "scale.constant");
+      CHECK(ids_of(d)[1].starts_with("causal."));
+      CHECK_THAT(d.changes[0].did,
+                 Catch::StartsWith(fmt::format("multiplies the scores by {:g}", scale)));
+    }
+}
+
 TEST_CASE("a scale and a rotary base that nobody lists are fitted", "[diagnose]") {
   const planted::Base base = planted::bases(6, true, 46)[1];
   planted::Implementation scaled{base.layer, {}, {}}, turned{base.layer, {}, {}};

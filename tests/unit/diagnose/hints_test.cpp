@@ -46,6 +46,14 @@ const HintRow hint_rows[]{
        for (reference::Array* weight : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o})
          quantise(*weight);
      }},
+    {"weights in 8 bits, and their scale applied twice", false,
+     "is 0.25 times this layer's, and off a little besides", "off_a_little, same_direction",
+     [](reference::Layer& layer) {
+       for (reference::Array* part : {&layer.W_q, &layer.b_q}) {
+         quantise(*part);
+         for (double& w : part->values) w *= 0.25;
+       }
+     }},
     {"other weights of q", false, "has nothing in common with this layer's", "nothing_in_common",
      [](reference::Layer& layer) {
        Random random(29);

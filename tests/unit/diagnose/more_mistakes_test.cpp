@@ -169,6 +169,37 @@ TEST_CASE("each mistake of the reports is named where the reference is in half p
   CHECK(score.is_at_least(all ? 0.85 : 0.7));
 }
 
+TEST_CASE("each mistake of a port is named", "[diagnose][ports]") {
+  const bool all = GENERATE(true, false);
+  const Score score = score_of(planted::port_mistakes(), all, DType::f64);
+  INFO((all ? "all stages: " : "the output: ") << score.right << " of " << score.all << "; not:\n"
+                                               << score.wrong);
+  CHECK(score.all > 50 / one_of);
+  CHECK(score.is_at_least(all ? 0.97 : 0.9));
+}
+
+TEST_CASE("each mistake of a port is named where the reference is in half precision",
+          "[diagnose][ports]") {
+  const DType stored = GENERATE(DType::f16, DType::bf16);
+  const Score score = score_of(planted::port_mistakes(), true, stored);
+  INFO(name_of(stored) << ": " << score.right << " of " << score.all << "; not:\n" << score.wrong);
+  CHECK(score.is_at_least(0.85));
+}
+
+TEST_CASE("a bias of distances and sinks that a layer has not are named from scores or weights",
+          "[diagnose][ports]") {
+  const StageSet saved = GENERATE(StageSet{Stage::masked, Stage::weights, Stage::output},
+                                  StageSet{Stage::weights}, StageSet{Stage::logsumexp});
+  for (const MorePlanted& one : planted_of(planted::mistakes_of_maps())) {
+    if (saved == StageSet{Stage::logsumexp} && one.id != "sinks.added") continue;
+    std::vector<ReferenceStage> known = known_of(one, true, DType::f64);
+    std::erase_if(known, [&](const ReferenceStage& stage) { return !saved.contains(stage.stage); });
+    const Diagnosis d = diagnose(one.layer, known, false, 1);
+    INFO(one.name << ": " << told(d));
+    CHECK(names(d, one.id));
+  }
+}
+
 TEST_CASE("a cause leaves every stage as it was or better", "[diagnose][more]") {
   for (const MorePlanted& one : planted_of(planted::other_mistakes())) {
     if (!one.id.starts_with("gqa.")) continue; // heads of k and v that nobody reads are compared

@@ -20,8 +20,9 @@ TEST_CASE("every identifier is in the list once, planted by a test, and in the d
   CHECK(listed.size() == ids.size());
   std::set<std::string> planted_ids;
   for (const planted::Mistake& mistake : planted::mistakes()) planted_ids.insert(mistake.id);
-  for (const auto& group : {planted::rotary_mistakes(), planted::norm_mistakes(),
-                            planted::mask_mistakes(), planted::other_mistakes()})
+  for (const auto& group :
+       {planted::rotary_mistakes(), planted::norm_mistakes(), planted::mask_mistakes(),
+        planted::other_mistakes(), planted::port_mistakes(), planted::mistakes_of_maps()})
     for (const planted::Mistake& mistake : group) planted_ids.insert(mistake.id);
   for (const planted::ModelMistake& mistake : planted::model_mistakes())
     planted_ids.insert(mistake.id);

@@ -397,3 +397,21 @@ TEST_CASE("attention of other operators is refused by its node's name", "[io][on
                                              ") is not read: it is an operator that is not read"));
   }
 }
+
+TEST_CASE("a boolean mask that is an input of the graph is called what it is", "[io][onnx]") {
+  for (const auto& [name, dims, said] :
+       {std::tuple("attn_mask", onnx::Dims{1, 1, T, T},
+                   "attn_mask is a boolean mask of queries and keys"),
+        {"attention_mask", {1, T}, "attention_mask is taken as all ones"},
+        {"shown", {1, 1, T, T}, "its mask is boolean and made while the model runs"}}) {
+    INFO(name);
+    Graph graph = made(standard, {}, false).graph;
+    onnx::Input mask{name, {}, onnx::boolean};
+    for (const std::int64_t length : dims) mask.axes.emplace_back(length);
+    graph.inputs.push_back(mask);
+    for (onnx::Node& node : graph.nodes)
+      if (node.op == "Attention") node.inputs.emplace_back(name);
+    CHECK_THAT(onnx::outcome_of(graph, onnx::random_value({1, T, D}, 31)).said,
+               Catch::Contains(said));
+  }
+}

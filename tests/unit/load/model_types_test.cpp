@@ -87,6 +87,7 @@ struct Model {
     const bool grouped = layout->modules.size() == 4 && layout->modules[3] == "o_proj";
     if (layout->how == "latent") return {.d_model = 10, .H = 3, .H_kv = 3, .d = 6};
     if (layout->name == "phi3" || grouped) return {.d_model = 10, .H = 6, .H_kv = 2, .d = 8};
+    if (has("window")) return {.T = 4, .d_model = 12, .H = 3, .H_kv = 3, .d = 4};
     return {.d_model = 12, .H = 3, .H_kv = has("kv") ? std::size_t{1} : 3, .d = 4};
   }
   /// config.json; the part's own keys stand where its model_type does.
@@ -130,7 +131,8 @@ CanonicalLayer canonical(const Model& model) {
     if (model.norm() != "bare") layer.add("norm.weight", {s.d_model});
     if (model.layout->norm == "layer" && model.norm().empty()) layer.add("norm.bias", {s.d_model});
   }
-  constexpr std::string_view of_parts = "biases norm plus1 qk kv sinks table";
+  if (model.has("window")) layer.add("bias", {s.H, 4, 4});
+  constexpr std::string_view of_parts = "biases norm plus1 qk kv sinks table window";
   for (const auto& [word, value] : model.words)
     if (!has_word(of_parts, word)) layer.set(word == "eps" ? "input_norm_eps" : word, value);
   return layer;
@@ -178,12 +180,38 @@ void add_attention(Checkpoint& file, const Model& model, const CanonicalLayer& l
   }
 }
 
+/// Swin's table of a window of 2 × 2 tokens, which begin at (0, 0), (0, 1), (1, 0), (1, 1), and its
+/// index. The layer's bias becomes what the table has for two places: row 3 (Δrow + 1) + Δcolumn
+/// + 1.
+void add_window(Checkpoint& file, const Model& model, CanonicalLayer& layer) {
+  const Tensor table = layer.add("table", {9, 3})["table"];
+  layer.tensors.erase("table");
+  Tensor bias(DType::f32, layer["bias"].shape()), index(DType::i64, {4, 4});
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t j = 0; j < 4; ++j) {
+      const std::size_t row = 3 * (i / 2 + 1 - j / 2) + i % 2 + 1 - j % 2;
+      index.as_mutable<std::int64_t>()[i * 4 + j] = static_cast<std::int64_t>(row);
+      for (std::size_t h = 0; h < 3; ++h)
+        bias.as_mutable<float>()[(h * 4 + i) * 4 + j] = table.as<float>()[row * 3 + h];
+    }
+  layer.tensors["bias"] = bias;
+  const bool bert_like = model.layout->name == "swin";
+  const std::string at = model.layout->prefix + (bert_like ? "self." : "");
+  file.add(at + "relative_position_bias_table", table);
+  if (model.words.at("window") == "index") file.add(at + "relative_position_index", index);
+}
+
 /// The same with what stands around the projections. What is 1 + w is w in the file.
 void add_layer(Checkpoint& file, const Model& model, CanonicalLayer& layer) {
   const Layout& layout = *model.layout;
   add_attention(file, model, layer);
-  for (const char* name : {"sinks", "q_norm.weight", "k_norm.weight"})
-    if (layer.has(name)) file.add(layout.prefix + name, layer[name]);
+  for (std::string name : {"sinks", "q_norm.weight", "k_norm.weight"})
+    if (layer.has(name)) {
+      const Tensor& numbers = layer[name];
+      if (layout.name == "lfm2") name.insert(2, "layer");
+      file.add(layout.prefix + name, numbers);
+    }
+  if (model.has("window")) add_window(file, model, layer);
   if (layer.has("relative_bias")) {
     std::string first = layout.prefix;
     if (const std::size_t one = first.find("1."); one != first.npos) first[one] = '0';
