@@ -1,6 +1,7 @@
 #include <mha/load/token_order.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/load/packed_texts.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/error.hpp>
@@ -110,6 +111,8 @@ private:
     if (const TensorInfo* info = find_tensor_name(name)) {
       if (name == "X" && shape.size() > 1) only(Dim::T, shape.end()[-2]);
       if (name == "positions") only(Dim::T, shape.back());
+      if (name == "cu_seqlens") only(Dim::T, starts_of_texts(part).back());
+      if (name == "cu_seqlens_k") only(Dim::S, starts_of_texts(part).back());
       if (name == "sinks") only(Dim::H, shape.back());
       if ((info->role == TensorRole::mask && shape.size() > 2) || name == "bias" ||
           name == "mask" || name == "block_mask")
