@@ -50,7 +50,7 @@ for format in npy npz safetensors gguf onnx json; do
 done
 cp tests/broken/*.pt tests/broken/*.pkl tests/data/pytorch/*.pt tests/data/pytorch/*.pkl "$seeds/pytorch/"
 cp data/*.json tests/broken/layers/*.json "$seeds/json/"
-cp tests/broken/text-* tests/data/text/* "$seeds/text/"
+cp tests/broken/text-* "$seeds/text/"
 for layer in data/quickstart.json data/columns.json data/qkv.json; do
   name=$(basename "$layer" .json)
   for format in npz safetensors; do

@@ -183,6 +183,9 @@ TokenOrder token_order_of(const NamedTensors& parts, const Settings& settings) {
   if (tokens.against().empty() && !heads.against().empty() && !may_be_heads) {
     order.tokens_first = true;
     order.why = fmt::format("heads first, {} would not fit", heads.against()[0]);
+  } else if (either && parts.contains("cu_seqlens")) {
+    order.tokens_first = true;
+    order.why = "texts that cu_seqlens packs have no axis of heads before the tokens";
   } else if (either && shares && (settings.causal || H > T)) {
     order.tokens_first = true;
     order.why = fmt::format("{} heads share {} key/value heads, and there are as many keys as "

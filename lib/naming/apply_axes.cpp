@@ -89,9 +89,18 @@ std::pair<std::vector<std::size_t>, Shape> in_order(const Shape& sizes, const st
   return {positions, shape};
 }
 
+/// The fewest axes of such a tensor: (T, d, 1, 1) has T tokens, not T texts.
+std::size_t least_axes_of(const std::string& name, std::string_view axes) {
+  const TensorInfo* info = find_tensor_name(name);
+  if (!axes.empty() || !info || !info->has_batch()) return axes.size();
+  return info->forms.front().size();
+}
+
 } // namespace
 
-Shape without_ones(Shape shape, std::size_t most) {
+Shape without_ones(Shape shape, std::size_t most, std::size_t least) {
+  while (shape.size() > least && least > 0 && shape.size() > 1 && shape.back() == 1)
+    shape.pop_back();
   while (shape.size() > most) {
     const auto last = std::ranges::find(shape.rbegin(), shape.rend(), std::size_t{1});
     if (last == shape.rend()) break;
@@ -112,7 +121,9 @@ AppliedAxes apply_axes(const std::string& name, const Tensor& given, std::string
                        std::size_t layer, const std::string& where) {
   const std::size_t most = axes.empty() ? most_axes_of(name, given.shape()) : axes.size();
   const Tensor tensor =
-      most > 0 && given.rank() > most ? given.reshaped(without_ones(given.shape(), most)) : given;
+      most > 0 && given.rank() > most
+          ? given.reshaped(without_ones(given.shape(), most, least_axes_of(name, axes)))
+          : given;
   std::string letters = understood(name, axes, tensor.shape());
   if (letters.empty()) {
     // Q, K and V of four axes are per head, as in ONNX.

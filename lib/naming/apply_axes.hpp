@@ -20,8 +20,9 @@ struct AppliedAxes {
 AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::string_view axes,
                        std::size_t layer, const std::string& where);
 
-/// A shape without axes of one until it has at most so many: those at the end go first.
-Shape without_ones(Shape shape, std::size_t most);
+/// A shape without axes of one until it has at most `most`: those at the end go first, all of them
+/// as long as it keeps `least` (0: any number).
+Shape without_ones(Shape shape, std::size_t most, std::size_t least = 0);
 
 /// The number of layers on the L axis of such a tensor (five axes of weights are LBHTS); 0 if it
 /// has none.
