@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fuzzes what reads files and what assembles layers: sh tests/fuzz.sh SECONDS [TARGET...]
-# TARGETs are npy npz safetensors pytorch gguf onnx json lists layer model tokenizer checkpoint description; all of them without names, as many at a
+# TARGETs are npy npz safetensors pytorch gguf onnx json text lists layer model tokenizer checkpoint description; all of them without names, as many at a
 # time as there are cores. Inputs that reach new code are kept in build/PRESET/corpus for the next
 # run; what fails lies in build/PRESET/finds, and is run again by giving the file to the program
 # build/PRESET/tests/fuzz/fuzz-TARGET. PRESET is fuzz, or asan, whose tests it shares a build with.
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:?"sh tests/fuzz.sh SECONDS [TARGET...]"}
 shift
-[ $# -gt 0 ] || set -- npy npz safetensors pytorch gguf onnx json lists layer model tokenizer checkpoint description
+[ $# -gt 0 ] || set -- npy npz safetensors pytorch gguf onnx json text lists layer model tokenizer checkpoint description
 preset=${PRESET:-fuzz}
 build=build/$preset
 seeds=$build/seeds
@@ -44,12 +44,13 @@ cmake --preset "$preset" >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)" --target fuzz mha-inspect >/dev/null
 
 # What there is of each format begins it; a changed list of seeds changes nothing that was found.
-mkdir -p "$build/finds" "$seeds/npy" "$seeds/npz" "$seeds/safetensors" "$seeds/pytorch" "$seeds/gguf" "$seeds/onnx" "$seeds/json" "$seeds/lists" "$seeds/layer" "$seeds/model" "$seeds/tokenizer" "$seeds/description"
+mkdir -p "$build/finds" "$seeds/npy" "$seeds/npz" "$seeds/safetensors" "$seeds/pytorch" "$seeds/gguf" "$seeds/onnx" "$seeds/json" "$seeds/text" "$seeds/lists" "$seeds/layer" "$seeds/model" "$seeds/tokenizer" "$seeds/description"
 for format in npy npz safetensors gguf onnx json; do
   cp tests/broken/*."$format" tests/data/fuzz/*."$format" "$seeds/$format/" 2>/dev/null || true
 done
 cp tests/broken/*.pt tests/broken/*.pkl tests/data/pytorch/*.pt tests/data/pytorch/*.pkl "$seeds/pytorch/"
 cp data/*.json tests/broken/layers/*.json "$seeds/json/"
+cp tests/broken/text-* "$seeds/text/"
 for layer in data/quickstart.json data/columns.json data/qkv.json; do
   name=$(basename "$layer" .json)
   for format in npz safetensors; do

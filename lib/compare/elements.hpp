@@ -2,8 +2,8 @@
 // Comparison of two rows of numbers, element by element. Private to compare.cpp.
 
 #include <mha/compare/compare.hpp>
-#include <mha/compare/not_saved.hpp>
 #include <mha/compare/ulp.hpp>
+#include <mha/tensor/not_saved.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #include <mha/compare/other_readings.hpp>
 
-#include <mha/compare/not_saved.hpp>
 #include <mha/compare/reference.hpp>
 #include <mha/naming/infer_axes.hpp>
+#include <mha/tensor/not_saved.hpp>
 #include <mha/tensor/parts.hpp>
 #include <mha/tensor/precision.hpp>
 

@@ -2,12 +2,12 @@
 
 #include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>
-#include <mha/compare/not_saved.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/naming/infer_axes.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/words.hpp>
+#include <mha/tensor/not_saved.hpp>
 #include <mha/tensor/parts.hpp>
 #include <mha/tensor/precision.hpp>
 

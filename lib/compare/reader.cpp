@@ -2,21 +2,21 @@
 
 #include <mha/compare/captures.hpp>
 #include <mha/compare/names.hpp>
-#include <mha/compare/not_saved.hpp>
 #include <mha/compare/other_readings.hpp>
 #include <mha/compare/parts.hpp>
 #include <mha/compare/precision.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/naming/infer_axes.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
+#include <mha/naming/infer_axes.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
+#include <mha/tensor/not_saved.hpp>
 
 #include <fmt/format.h>
 
@@ -166,6 +166,12 @@ std::vector<Stage> Reader::possible(const Named& named) {
 
 /// The error of numbers that were typed with few decimals, with a note; 0 for other numbers.
 double Reader::resolution_as_typed(const Named& named, const Tensor& tensor) {
+  if (named.entry->steps && !named.entry->blocks) { // printed with a common last digit
+    const double printed = value_at(named.entry->steps(), 0) / 2;
+    add_once(reference_.notes,
+             fmt::format("{} is printed in few digits: ±{} is allowed", named.where, printed));
+    return printed;
+  }
   const int decimals = typed_decimals(tensor);
   const double resolution = resolution_of(decimals);
   if (decimals > 0)
@@ -192,6 +198,7 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   const InferredAxes& arranged = ways[0];
   const DType kept = in_file == DType::f64 ? DType::f64 : DType::f32;
   result.value = convert(arranged.value, kept);
+  result.in_part = named.entry->weak_dtype && holds_not_saved(result.value);
   for (std::size_t i = 1; i < ways.size(); ++i)
     result.other_axes.emplace_back(ways[i].axes.empty() ? "" : "read as " + ways[i].axes,
                                    convert(ways[i].value, kept));

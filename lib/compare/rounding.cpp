@@ -1,10 +1,10 @@
 #include <mha/compare/rounding.hpp>
 
 #include <mha/compare/diff.hpp>
-#include <mha/compare/not_saved.hpp>
 #include <mha/compare/precision.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/tensor/not_saved.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 #include <mha/diagnose/agreement.hpp>
 
-#include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/thresholds.hpp>
+#include <mha/tensor/not_saved.hpp>
 
 #include <algorithm>
 #include <cmath>

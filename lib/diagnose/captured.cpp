@@ -1,13 +1,13 @@
 #include <mha/diagnose/captured.hpp>
 
 #include <mha/compare/diff.hpp>
-#include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/tensor/not_saved.hpp>
 
 #include <fmt/format.h>
 

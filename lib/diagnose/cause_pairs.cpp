@@ -1,8 +1,8 @@
 // Pairs of changes that explain a stage together.
 
-#include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/thresholds.hpp>
+#include <mha/tensor/not_saved.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
 #include <mha/diagnose/end_of_model.hpp>
 
-#include <mha/compare/not_saved.hpp>
 #include <mha/compare/streams.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
+#include <mha/tensor/not_saved.hpp>
 
 #include <algorithm>
 

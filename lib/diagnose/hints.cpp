@@ -1,10 +1,10 @@
 
-#include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/forward/mask.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/tensor/not_saved.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -22,6 +22,12 @@ constexpr Foreign hdf5{
     "import h5py, numpy; d = {}; h5py.File('FILE').visititems(lambda n, o: d.update({n: o[()]}) "
     "if hasattr(o, 'dtype') else None); numpy.savez('STEM.npz', **d)"};
 
+/// HDF5 after a block of MATLAB's, with the axes in the opposite order.
+constexpr Foreign mat73{
+    "", "an HDF5 file of MATLAB",
+    "import h5py, numpy; f = h5py.File('FILE'); "
+    "numpy.savez('STEM.npz', **{n: f[n][()].T for n in f if hasattr(f[n], 'dtype')})"};
+
 constexpr Foreign others[]{
     {".keras ", "an archive of Keras",
      "import h5py, io, numpy, zipfile; d = {}; "
@@ -32,6 +38,15 @@ constexpr Foreign others[]{
      "import numpy; from flax.serialization import msgpack_restore as r; from flax.traverse_util "
      "import flatten_dict as f; numpy.savez('STEM.npz', **f(r(open('FILE', 'rb').read()), "
      "sep='/'))"},
+    {".mat ", "a file of MATLAB",
+     "import numpy, scipy.io; d = scipy.io.loadmat('FILE'); "
+     "numpy.savez('STEM.npz', **{n: a for n, a in d.items() if n[0] != '_'})"},
+    {".xlsx .xlsm ", "a workbook of Excel",
+     "import csv, openpyxl; w = openpyxl.load_workbook('FILE', data_only=True).active; "
+     "csv.writer(open('STEM.csv', 'w', newline='')).writerows(w.values)"},
+    {".xls .ods .numbers ", "a workbook",
+     "import pandas; pandas.read_excel('FILE', header=None).to_csv('STEM.csv', header=False, "
+     "index=False)"},
     {".index .data ", "a part of a TensorFlow checkpoint",
      "import numpy, tensorflow as t; r = t.train.load_checkpoint('STEM'); "
      "numpy.savez('STEM.npz', **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})"}};
@@ -87,6 +102,7 @@ void refuse_foreign(const Bytes& bytes) {
 
   refuse_pointer(bytes);
   if (text.starts_with("\x89HDF\r\n\x1a\n")) refuse(bytes, hdf5);
+  if (text.starts_with("MATLAB 7.3 MAT-file")) refuse(bytes, mat73);
   for (const std::string_view page : {"<!DOCTYPE html", "<!doctype html", "<html"})
     if (text.starts_with(page))
       fail("{}: a web page, not the file itself: the server answered the download with a message; "

@@ -9,6 +9,7 @@
 #include <mha/formats/npy.hpp>
 #include <mha/formats/onnx.hpp>
 #include <mha/formats/safetensors.hpp>
+#include <mha/formats/text.hpp>
 #include <mha/formats/torch.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
@@ -48,6 +49,9 @@ bool is_json(First first) {
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   return start != text.npos && (text[start] == '{' || text[start] == '[');
 }
+bool is_text(First first) {
+  return begins_as_text(as_text(first));
+}
 bool is_folder(First) {
   return false;
 }
@@ -64,14 +68,19 @@ Contents gguf(const Bytes& bytes) {
 Contents npy(const Bytes& bytes) {
   return read_npy(bytes, false);
 }
+Contents text(const Bytes& bytes) {
+  return read_text(bytes, false);
+}
 
-constexpr std::array<Format, 8> all{{
+constexpr std::array<Format, 9> all{{
     {"npz", ".npz", "NumPy archive", is_npz, npz, create_npz},
     {"npy", ".npy", "NumPy array", is_npy, npy, create_npy, npy_layout},
     {"safetensors", ".safetensors", "safetensors", is_safetensors, read_safetensors,
      create_safetensors, safetensors_layout},
     {"gguf", ".gguf", "GGUF", gguf_begins, gguf, nullptr},
     {"onnx", ".onnx", "ONNX", begins_as_onnx, read_onnx, nullptr},
+    {"text", ".csv,.tsv,.txt,.dat,.log,.ndjson,.jsonl", "CSV, TSV or printed numbers", is_text,
+     text, nullptr},
     {"json", ".json", "JSON", is_json, read_json, create_json},
     {"pytorch", ".pt,.pth,.ckpt,.pkl,.pickle", "PyTorch checkpoint or pickle", begins_as_torch,
      read_torch, nullptr},
@@ -118,7 +127,10 @@ const Format& format_of(const Bytes& bytes) {
          shown(bytes.name), choices());
   }
   if (!found) refuse_foreign(bytes);
-  if (found && found != &*named)
+  // The first bytes of text prove nothing: lists of numbers are JSON as well as printed ones.
+  const bool is_named_text = named->read == text;
+  const bool by_name = found && (is_named_text ? found->read == read_json : found->read == text);
+  if (found && found != &*named && !by_name)
     fail("{}: named {}, but it is {}: rename it", shown(bytes.name), extension, found->title);
   return *named;
 }
@@ -139,6 +151,7 @@ Contents open(const std::string& path, const OpenOptions& options) {
   if (format.name == "npz") return read_npz(bytes, options.void_is_bf16);
   if (format.name == "npy") return read_npy(bytes, options.void_is_bf16);
   if (format.name == "gguf") return read_gguf(bytes, options.gguf_order);
+  if (format.name == "text") return read_text(bytes, options.token_lines);
   return format.read(bytes);
 }
 

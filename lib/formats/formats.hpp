@@ -27,6 +27,7 @@ struct Format {
 struct OpenOptions {
   bool void_is_bf16 = false; ///< 2-byte void elements of NumPy files are bfloat16
   bool gguf_order = false;   ///< rows of GGUF's queries and keys keep the file's order
+  bool token_lines = false;  ///< lines of a text file are texts of token numbers, of any lengths
 };
 
 /// Whether an extension (".npz", in lower case) belongs to the format.

@@ -2,6 +2,7 @@
 
 #include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
+#include <mha/formats/eight_bits.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/formats/json_node.hpp>
 #include <mha/system/characters.hpp>
@@ -37,6 +38,7 @@ struct TensorEntry {
   DType dtype = DType::f32;
   Shape shape;
   std::uint64_t begin = 0, end = 0;
+  const BlockType* floats = nullptr; ///< of 8 bits, where `dtype` is uint8
 };
 
 class HeaderReader {
@@ -88,7 +90,7 @@ private:
     const std::size_t keys =
         each_member(tensor, "", [&](const JsonName& key, const JsonNode& value) {
           if (key.text == "dtype") {
-            entry.dtype = read_dtype(entry.name, value);
+            entry.dtype = read_dtype(entry.name, value, entry.floats);
           } else if (key.text == "shape") {
             entry.shape = read_integers<Shape>(value, "the length of an axis", "axes");
           } else if (key.text == "data_offsets") {
@@ -106,13 +108,19 @@ private:
     return entry;
   }
 
-  static DType read_dtype(const std::string& tensor, const JsonNode& value) {
+  static DType read_dtype(const std::string& tensor, const JsonNode& value,
+                          const BlockType*& floats) {
     const std::string name = value.read([](JsonScanner& scanner) { return scanner.string(); });
     for (const auto& [known, dtype] : dtypes)
       if (name == known) return dtype;
+    if (name == "F8_E4M3" || name == "F8_E5M2") {
+      floats = find_block_type(name);
+      return DType::u8;
+    }
     std::vector<std::string_view> names;
     for (const auto& row : dtypes) names.push_back(row.first);
-    // Numbers of 8 bits and fewer must be multiplied by scales, which are separate tensors.
+    names.insert(names.end(), {"F8_E4M3", "F8_E5M2"});
+    // Numbers of few bits must be multiplied by scales, which are separate tensors.
     const bool scaled = name.starts_with("F8_") || name.starts_with("F4") || name.starts_with("F6");
     value.refuse(fmt::format("'{}' has dtype {}; {} are read: {}save it as one of them",
                              shown(tensor), shown(name), fmt::join(names, ", "),
@@ -205,10 +213,13 @@ Contents read_safetensors(const Bytes& bytes) {
     std::string name = entry.name;
     const DType dtype = entry.dtype;
     Shape shape = entry.shape;
+    const BlockType* const floats = entry.floats;
     contents.tensors.push_back(
         {std::move(name), dtype, std::move(shape), false,
          [entry = std::move(entry), bytes, start] { return tensor_at(entry, bytes, start); }});
+    if (floats) contents.tensors.back() = as_floats(std::move(contents.tensors.back()), *floats);
   }
+  require_no_scales(contents);
   for (auto& [key, text_value] : header.metadata) {
     if (key == "format") continue; // "pt", the library that wrote the file, is not a setting
     if (key == run_metadata)

@@ -21,6 +21,7 @@ struct TorchTypeRow {
   std::string_view storage, name, other;
   std::optional<DType> dtype;
   std::size_t size;
+  std::string_view floats = {}; ///< the type of 8-bit ones
 };
 
 constexpr TorchTypeRow torch_types[] = {
@@ -40,6 +41,8 @@ constexpr TorchTypeRow torch_types[] = {
     {"ComplexFloatStorage", "complex64", "cfloat", std::nullopt, 8},
     {"ComplexDoubleStorage", "complex128", "cdouble", std::nullopt, 16},
     {"", "complex32", "chalf", std::nullopt, 4},
+    {"", "float8_e4m3fn", "", DType::u8, 1, "F8_E4M3"},
+    {"", "float8_e5m2", "", DType::u8, 1, "F8_E5M2"},
 };
 
 template <std::size_t Size>
@@ -110,7 +113,7 @@ TorchType torch_type(const std::string& where, const std::string& name) {
   if (of_torch && last == "UntypedStorage") return {std::nullopt, 1, true, "bytes"};
   for (const TorchTypeRow& row : torch_types)
     if (of_torch && !last.empty() && (last == row.storage || last == row.name || last == row.other))
-      return {row.dtype, row.size, false, std::string(row.name)};
+      return {row.dtype, row.size, false, std::string(row.name), find_block_type(row.floats)};
   if (last.starts_with("Q") || last.starts_with("q"))
     fail("{}: {} is quantised, which is not read: save t.dequantize()", where, shown(name));
   fail("{}: numbers of type {} are not read: save them as float32 or bfloat16", where,

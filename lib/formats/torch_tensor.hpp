@@ -26,7 +26,8 @@ struct TorchType {
   std::optional<DType> dtype; ///< nothing for unsupported types and untyped bytes
   std::size_t size = 1;       ///< bytes of an element
   bool untyped = false;
-  std::string name; ///< "complex64", for messages
+  std::string name;                  ///< "complex64", for messages
+  const BlockType* floats = nullptr; ///< of 8 bits, where `dtype` is uint8
 };
 /// The type for "torch.FloatStorage", "torch.cuda.HalfStorage", "torch.storage.UntypedStorage",
 /// "torch.bfloat16"; throws Error at `where` for other names and for quantised types.

@@ -1,6 +1,7 @@
 #include <mha/formats/torch_values.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/formats/eight_bits.hpp>
 #include <mha/formats/pickle_walk.hpp>
 
 #include <fmt/format.h>
@@ -77,6 +78,7 @@ public:
     std::ranges::move(state.labels, std::back_inserter(contents_.labels));
     contents_.config.merge(state.config);
     std::ranges::move(state.notes, std::back_inserter(contents_.notes));
+    require_no_scales(contents_);
     if (complex_.empty()) return;
     const std::vector<std::string_view> names(complex_.begin(), complex_.end());
     contents_.notes.push_back("complex numbers, which are not read: " + listed(names));
@@ -107,7 +109,10 @@ private:
     if (type.untyped) fail("{}: a storage of bytes without a dtype", where);
     if (const std::size_t place = typed ? 7 : 6; given.has(place))
       refuse_negated(where, given, place);
+    const std::size_t before = contents_.tensors.size();
     add_view(where, std::move(name), id, type.dtype, view);
+    if (type.floats && contents_.tensors.size() > before)
+      contents_.tensors.back() = as_floats(std::move(contents_.tensors.back()), *type.floats);
   }
 
   /// Refuses tensors whose metadata has PyTorch's flag for negation on reading.

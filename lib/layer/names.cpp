@@ -60,6 +60,8 @@ const std::vector<TensorInfo> tensor_table{
   {"key_padding_mask", mask, "BS", {{B, S}}, "boolean: true = ignore that key; of the current keys, or of all", ""},
   {"attention_mask", mask, "BS", {{B, S}}, "1 = token, 0 = padding, as tokenizers give it; of the current keys, or of all", ""},
   {"kv_lengths", lengths, "B", {{B}}, "number of valid keys", "nonpad_kv_seqlen"},
+  {"cu_seqlens", lengths, "C", {{B}}, "where each of B packed texts begins, then the end: keys of other texts are hidden", "cu_seqlens_q cu_seq_lens cu_seq_lens_q"},
+  {"cu_seqlens_k", lengths, "C", {{B}}, "the same of the keys, where they differ", "cu_seqlens_kv cu_seq_lens_k"},
   {"bias", bias, "BHTS", {batch_heads_queries_keys}, "position bias, added before the mask", "", true},
   {"relative_bias", weight, "IH", {{buckets, H}}, "position bias by the distance's bucket, as in T5", "", false,
    {.member = &L::relative_bias}},

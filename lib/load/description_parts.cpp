@@ -36,6 +36,8 @@ constexpr std::string_view other_tensors[]{"X",
                                            "key_padding_mask",
                                            "attention_mask",
                                            "kv_lengths",
+                                           "cu_seqlens",
+                                           "cu_seqlens_k",
                                            "positions",
                                            "norm.weight",
                                            "norm.bias"};

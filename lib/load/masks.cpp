@@ -3,6 +3,7 @@
 #include <mha/files/text.hpp>
 #include <mha/load/broadcast.hpp>
 #include <mha/load/narrowing.hpp>
+#include <mha/load/packed_texts.hpp>
 #include <mha/tensor/parts.hpp>
 #include <mha/tensor/precision.hpp>
 
@@ -202,6 +203,7 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
       layer.kv_lengths.push_back(static_cast<std::size_t>(length));
     }
   });
+  take_packed_texts(parts, layer);
   with("bias", [&](const NamedTensor& part) {
     layer.bias.push_back(over_scores(narrowed(part.tensor, layer.dtype, part.source, true, notes),
                                      part.source, dims));

@@ -7,9 +7,9 @@
 
 namespace mha {
 
-/// Moves mask, block_mask, key_padding_mask, attention_mask, kv_lengths and bias from `parts` into
-/// the layer, whose sizes are known. Throws Error for shapes that do not broadcast, for a float
-/// mask of only zeros and ones, and for lengths out of range.
+/// Moves mask, block_mask, key_padding_mask, attention_mask, kv_lengths, cu_seqlens and bias from
+/// `parts` into the layer, whose sizes are known. Throws Error for shapes that do not broadcast,
+/// for a float mask of only zeros and ones, and for lengths out of range.
 void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes);
 
 /// Reads `lengths`, (B), which dump and convert write for texts of unequal lengths, into the layer

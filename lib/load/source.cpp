@@ -4,6 +4,7 @@
 #include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
+#include <mha/load/slices.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 
@@ -80,6 +81,20 @@ std::string take_axes(const std::string& text, std::string& rest) {
   return axes;
 }
 
+/// Takes "[0:20]" off the end. After "FILE:DTYPE" such an end is a shape instead.
+std::string take_slice(std::string& rest) {
+  const std::size_t open = rest.rfind('[');
+  if (!rest.ends_with(']') || open == std::string::npos || exists(rest)) return "";
+  const std::string whole = rest.substr(0, open);
+  const std::size_t colon = exists(whole) ? std::string::npos : whole.rfind(':');
+  if (colon != std::string::npos && (!is_container(whole.substr(0, colon)) ||
+                                     dtype_or_none(std::string_view(whole).substr(colon + 1))))
+    return "";
+  std::string slice = rest.substr(open);
+  rest = whole;
+  return slice;
+}
+
 /// Parses the text after "FILE:" in a binding: TENSOR, TENSOR:bf16, bf16, DTYPE[SHAPE].
 void parse_choice(Source& source, std::string choice) {
   if (choice.empty()) fail("{}: nothing after ':'", shown(source.text));
@@ -141,6 +156,7 @@ Source parse_source(const std::string& text) {
   std::string rest = text.substr(equals + 1);
   if (rest.empty()) fail("{}: no file after '='", shown(text));
   source.axes = take_axes(text, rest);
+  const std::string slice = take_slice(rest);
   if (rest.empty()) fail("{}: no file after '='", shown(text));
 
   // The file is the longest part before a ':' that exists; else the shortest.
@@ -156,6 +172,7 @@ Source parse_source(const std::string& text) {
   source.path = rest.substr(0, split);
   if (source.path.empty()) fail("{}: no file before ':'", shown(text));
   if (split < rest.size()) parse_choice(source, rest.substr(split + 1));
+  source.tensor += slice;
   return source;
 }
 
@@ -186,7 +203,9 @@ Entry bound_entry(const Source& source) {
   return bound_entry(source, opened);
 }
 
-Entry bound_entry(const Source& source, LastOpened& opened) {
+namespace {
+
+Entry whole_entry(const Source& source, LastOpened& opened) {
   if (!source.memory.empty())
     return {source.name, source.memory.dtype(), source.memory.shape(), false,
             [tensor = source.memory] { return tensor; }};
@@ -220,6 +239,20 @@ Entry bound_entry(const Source& source, LastOpened& opened) {
     fail("{}: {} is {}; ':bf16' is for 2-byte void elements", where, shown(entry->name),
          name_of(entry->dtype));
   return *entry;
+}
+
+} // namespace
+
+Entry bound_entry(const Source& source, LastOpened& opened) {
+  const std::size_t open = source.tensor.rfind('[');
+  if (!source.tensor.ends_with(']') || open == std::string::npos ||
+      (!source.raw_shape && source.memory.empty() &&
+       opened.open(source.path, source.raw_dtype.has_value()).find(source.tensor)))
+    return whole_entry(source, opened); // a tensor may be called "k[0]"
+  Source whole = source;
+  whole.tensor.resize(open);
+  const std::string_view slice = std::string_view(source.tensor).substr(open + 1);
+  return sliced(whole_entry(whole, opened), slice.substr(0, slice.size() - 1), shown(source.text));
 }
 
 LabelLists labels_of_numbers(const Tensor& numbers) {

@@ -1,6 +1,7 @@
 #include <mha/load/token_order.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/load/packed_texts.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/error.hpp>
@@ -110,6 +111,8 @@ private:
     if (const TensorInfo* info = find_tensor_name(name)) {
       if (name == "X" && shape.size() > 1) only(Dim::T, shape.end()[-2]);
       if (name == "positions") only(Dim::T, shape.back());
+      if (name == "cu_seqlens") only(Dim::T, starts_of_texts(part).back());
+      if (name == "cu_seqlens_k") only(Dim::S, starts_of_texts(part).back());
       if (name == "sinks") only(Dim::H, shape.back());
       if ((info->role == TensorRole::mask && shape.size() > 2) || name == "bias" ||
           name == "mask" || name == "block_mask")
@@ -180,6 +183,9 @@ TokenOrder token_order_of(const NamedTensors& parts, const Settings& settings) {
   if (tokens.against().empty() && !heads.against().empty() && !may_be_heads) {
     order.tokens_first = true;
     order.why = fmt::format("heads first, {} would not fit", heads.against()[0]);
+  } else if (either && parts.contains("cu_seqlens")) {
+    order.tokens_first = true;
+    order.why = "texts that cu_seqlens packs have no axis of heads before the tokens";
   } else if (either && shares && (settings.causal || H > T)) {
     order.tokens_first = true;
     order.why = fmt::format("{} heads share {} key/value heads, and there are as many keys as "

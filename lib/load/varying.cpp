@@ -15,7 +15,8 @@ namespace {
 
 /// Tensors that layers of one model share: masks, lengths, positions, the encoder's output.
 constexpr std::string_view shared_by_layers =
-    "mask block_mask key_padding_mask attention_mask kv_lengths positions relative_bias bias X_kv";
+    "mask block_mask key_padding_mask attention_mask kv_lengths cu_seqlens cu_seqlens_k positions "
+    "relative_bias bias X_kv";
 
 bool varies(const std::string& name) {
   return !name.empty() && !has_word(shared_by_layers, name);

@@ -36,7 +36,7 @@ bool Text::given() const {
 namespace {
 
 bool is_file(const std::string& text) {
-  return text.find_first_not_of("0123456789, \t\n-") != std::string::npos;
+  return text == "-" || text.find_first_not_of("0123456789, \t\n-") != std::string::npos;
 }
 
 std::vector<int> typed_ids(const std::string& text) {
@@ -185,7 +185,7 @@ std::vector<std::size_t> lengths_in(const io::Contents& file, const std::string&
 /// Texts of a file, without their padding; `before` gets the padding before each.
 std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched,
                                           std::vector<std::size_t>& before) {
-  const io::Contents file = io::open(path);
+  const io::Contents file = io::open(path, {.token_lines = true});
   const io::Entry& entry = ids_of(file);
   if (entry.dtype == DType::boolean)
     fail("<ids> {}: {} holds true and false: token numbers expected", path, entry.name);

@@ -5,8 +5,10 @@
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace mha {
 
@@ -31,6 +33,24 @@ std::string understood(const std::string& name, std::string_view axes, const Sha
 
 bool is_broadcast(const std::string& name) {
   return name == "mask" || name == "block_mask" || name == "bias";
+}
+
+/// The most axes of a tensor of this name that is written without its axes; 0: any.
+std::size_t most_axes_of(const std::string& name, const Shape& shape) {
+  if (const TensorInfo* info = find_tensor_name(name)) {
+    if (is_one_of(info->role, std::array{TensorRole::mask, TensorRole::bias, TensorRole::packed}))
+      return 4; // Q of four axes is per head
+    const std::size_t first = info->forms.front().size();
+    const bool is_row = shape.size() == 2 && (shape[0] == 1 || shape[1] == 1);
+    if (first == 1 && is_row) return 1; // (n, 1): as a column vector is saved
+    // (out, in, 1, 1) is a convolution's, whose order is another: its axes are asked for.
+    if (info->role == TensorRole::weight && first > 1) return 0;
+    return std::ranges::max(info->forms, {}, &TensorForm::size).size() + info->has_batch();
+  }
+  const std::optional<Stage> stage = find_stage(name);
+  if (!stage) return 0;
+  const bool has_layers = info_of(*stage).kind == Kind::map;
+  return info_of(*stage).letters.size() + (has_layers ? 2 : 1);
 }
 
 /// The part of one layer along the axis L, whose letter goes.
@@ -69,7 +89,27 @@ std::pair<std::vector<std::size_t>, Shape> in_order(const Shape& sizes, const st
   return {positions, shape};
 }
 
+/// The fewest axes of such a tensor: (T, d, 1, 1) has T tokens, not T texts.
+std::size_t least_axes_of(const std::string& name, std::string_view axes) {
+  const TensorInfo* info = find_tensor_name(name);
+  if (!axes.empty() || !info || !info->has_batch()) return axes.size();
+  return info->forms.front().size();
+}
+
 } // namespace
+
+Shape without_ones(Shape shape, std::size_t most, std::size_t least) {
+  while (shape.size() > least && least > 0 && shape.size() > 1 && shape.back() == 1)
+    shape.pop_back();
+  while (shape.size() > most) {
+    const auto last = std::ranges::find(shape.rbegin(), shape.rend(), std::size_t{1});
+    if (last == shape.rend()) break;
+    // Those at the end go first: (S, B, E, 1, 1) of one item keeps its B.
+    const bool leads = shape.back() != 1 && shape[0] == 1;
+    shape.erase(leads ? shape.begin() : std::prev(last.base()));
+  }
+  return shape;
+}
 
 std::size_t layers_of(const std::string& name, const Shape& shape, std::string_view axes) {
   const std::string letters = understood(name, axes, shape);
@@ -77,8 +117,13 @@ std::size_t layers_of(const std::string& name, const Shape& shape, std::string_v
   return at == std::string::npos || at >= shape.size() ? 0 : shape[at];
 }
 
-AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::string_view axes,
+AppliedAxes apply_axes(const std::string& name, const Tensor& given, std::string_view axes,
                        std::size_t layer, const std::string& where) {
+  const std::size_t most = axes.empty() ? most_axes_of(name, given.shape()) : axes.size();
+  const Tensor tensor =
+      most > 0 && given.rank() > most
+          ? given.reshaped(without_ones(given.shape(), most, least_axes_of(name, axes)))
+          : given;
   std::string letters = understood(name, axes, tensor.shape());
   if (letters.empty()) {
     // Q, K and V of four axes are per head, as in ONNX.

@@ -177,7 +177,8 @@ std::vector<Match> matches_of(const Layer& layer, Stage stage, const Shape& shap
       for (const std::string& axes : merged_orders(stage))
         if (is_merged(shape, axes, length)) matches.push_back({axes, repeated, true});
   }
-  return matches;
+  if (!matches.empty() || !is_one_of(std::size_t{1}, shape)) return matches;
+  return matches_of(layer, stage, without_ones(shape, shape.size() - 1)); // (T, B, d, 1, 1)
 }
 
 /// Whether head i is head first(i), bit for bit. `tensor`: B, H, S, D.

@@ -1,14 +1,16 @@
 // The block types of ggml. Scales are float16. Products and sums are rounded to float32 at the same
-// points as in ggml, so that the bits are the same.
+// points as in ggml, so that the bits are the same. Floats of 8 bits are blocks of one.
 
 #include <mha/tensor/blocks.hpp>
 
 #include <mha/system/named.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace mha {
 
@@ -144,8 +146,23 @@ template <Wanted wanted> void q6_K(const std::byte* bytes, float* to) {
   }
 }
 
+/// A float of 8 bits. E4M3 has NaN where all bits are set and no infinity; E5M2 is half a float16.
+template <Wanted wanted, int mantissa_bits> void float8(const std::byte* bytes, float* to) {
+  constexpr int bias = mantissa_bits == 3 ? 7 : 15, first = 1 << mantissa_bits;
+  const unsigned bits = Block{bytes}[0];
+  const int exponent = static_cast<int>(bits & 127) >> mantissa_bits,
+            mantissa = static_cast<int>(bits) & (first - 1);
+  const float step = std::ldexp(1.0F, std::max(exponent, 1) - bias - mantissa_bits);
+  float number = step * real(exponent == 0 ? mantissa : mantissa + first);
+  if (mantissa_bits == 3 && (bits & 127) == 127) number = std::numeric_limits<float>::quiet_NaN();
+  if (mantissa_bits == 2 && exponent == 31)
+    number = mantissa == 0 ? std::numeric_limits<float>::infinity()
+                           : std::numeric_limits<float>::quiet_NaN();
+  to[0] = pick<wanted>((bits & 128) != 0 ? -number : number, step);
+}
+
 constexpr Wanted as_number = Wanted::number, as_step = Wanted::step;
-constexpr std::array<BlockType, 11> all_block_types{{
+constexpr std::array<BlockType, 13> all_block_types{{
     {"Q4_0", 32, 18, nibbles<as_number, 2, 0, false>, nibbles<as_step, 2, 0, false>},
     {"Q4_1", 32, 20, nibbles<as_number, 4, 0, true>, nibbles<as_step, 4, 0, true>},
     {"Q5_0", 32, 22, nibbles<as_number, 6, 2, false>, nibbles<as_step, 6, 2, false>},
@@ -157,11 +174,13 @@ constexpr std::array<BlockType, 11> all_block_types{{
     {"Q5_K", 256, 176, nibbles_K<as_number, 48, 16>, nibbles_K<as_step, 48, 16>},
     {"Q6_K", 256, 210, q6_K<as_number>, q6_K<as_step>},
     {"MXFP4", 32, 17, mxfp4<as_number>, mxfp4<as_step>},
+    {"F8_E4M3", 1, 1, float8<as_number, 3>, float8<as_step, 3>},
+    {"F8_E5M2", 1, 1, float8<as_number, 2>, float8<as_step, 2>},
 }};
 
 Tensor each_block(const BlockType& type, void (*of_block)(const std::byte*, float*),
                   const std::byte* data, const Shape& shape) {
-  if (shape.empty() || shape.back() % type.elements != 0)
+  if (type.elements > 1 && (shape.empty() || shape.back() % type.elements != 0))
     fail("a row of {} is not a whole number of {}'s blocks of {}", to_string(shape), type.name,
          type.elements);
   Tensor values = Tensor::uninitialised(DType::f32, shape);

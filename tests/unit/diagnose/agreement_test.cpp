@@ -1,7 +1,7 @@
 // Agreement of two arrays: what is judged, by which sum, and which number differs most.
 
-#include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/agreement.hpp>
+#include <mha/tensor/not_saved.hpp>
 
 #include <catch2/catch.hpp>
 
