@@ -147,9 +147,11 @@ bool CauseSearch::settle_harmless(const State& state, const Trials& trials, cons
 
 /// Whether a later stage of the reference shows that heads in another order have no effect.
 bool CauseSearch::joins_heads_later(const State& state) const {
-  return std::ranges::any_of(targets_.begin() + static_cast<std::ptrdiff_t>(state.next),
-                             targets_.end(),
-                             [](const Target& one) { return one.stage > Stage::head_out; });
+  return std::ranges::any_of(
+      targets_.begin() + static_cast<std::ptrdiff_t>(state.next), targets_.end(),
+      [](const Target& one) {
+        return is_of(one.stage, {Section::joined, Section::sum, Section::block, Section::model});
+      });
 }
 
 /// Trials of the next stage computed from the reference's own earlier stages.

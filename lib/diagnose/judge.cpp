@@ -193,8 +193,7 @@ std::vector<std::size_t> order_of(const Tensor& ours, const Tensor& theirs, std:
 bool softmax_ignores_rows(const Layer& layer, Stage stage) {
   const bool capped = layer.settings.softcap != 0;
   const bool before_cap = stage == Stage::scores || stage == Stage::scaled;
-  return layer.sinks.empty() && stage >= Stage::scores && stage <= Stage::masked &&
-         !(capped && before_cap);
+  return layer.sinks.empty() && is_of(stage, {Section::scores}) && !(capped && before_cap);
 }
 
 /// Theirs, less the mean by which each row exceeds ours where neither is hidden.
@@ -244,7 +243,8 @@ Tensor in_our_heads(const Sides& s, std::vector<std::size_t>& order, double tole
 
 std::string heads_in_another_order(const Layer& layer, const Trials& trials, const Tensor& ours) {
   const Target& target = trials.target();
-  if (target.stage < Stage::q || target.stage > Stage::head_out || layer.dims.H < 2 ||
+  const bool of_heads = is_of(target.stage, {Section::heads, Section::scores, Section::softmax});
+  if ((!of_heads && target.stage != Stage::head_out) || layer.dims.H < 2 ||
       layer.dims.H != layer.dims.H_kv)
     return "";
   std::vector<std::size_t> order;
