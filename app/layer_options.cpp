@@ -75,8 +75,9 @@ void add_patches(Cli& cli, RunRequest& request) {
   option.name = "--patch";
   option.value_name = "PLACE=VALUE";
   option.help =
-      "replace, add to (+=, -=) or multiply (*=) the values of a stage while it is computed: "
-      "'layers.3.head_out[0] = zero', 'weights[2,-1,0] *= 0.5'; VALUE: a number, zero, mean, a "
+      "replace, add to (+=, -=) or multiply (*=) the values of a stage while it is computed, or of "
+      "X or a weight before: 'layers.3.head_out[0] = zero', 'weights[2,-1,0] *= 0.5', "
+      "'X[*,1,0] = 5'; VALUE: a number, zero, mean, a "
       "file, from 'another text', 4 * from 'one' - 'another'; may be repeated";
   option.repeats = true;
   option.set = [&request](const std::string& text) {

@@ -8,6 +8,7 @@
 #include "process.hpp"
 #include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
+#include <mha/formats/json_scanner.hpp>
 #include <mha/ranks/ranks.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -48,6 +49,15 @@ HelpDepth help_depth(const std::vector<std::string>& arguments) {
         (arguments[i] == "-h" && i + 1 < arguments.size() && arguments[i + 1] == "all"))
       return HelpDepth::whole;
   return HelpDepth::page;
+}
+
+/// Prints the line of a JSON text where an error is, with a caret below the place.
+void print_place(const std::exception& error) {
+  const auto* json = dynamic_cast<const io::JsonError*>(&error);
+  if (!json) return;
+  const std::string before = render::visible(json->around->before);
+  print_message(fmt::format("  {}{}\n  {:{}}^\n", before, render::visible(json->around->after), "",
+                            render::display_width(before)));
 }
 
 int run(std::vector<std::string> arguments) {
@@ -147,6 +157,7 @@ int run_program(int argument_count, char** arguments) {
   } catch (const std::exception& error) {
     mha::app::print_deferred_notes();
     mha::app::print_error(ranks.failed(mha::app::console_text(error)));
+    mha::app::print_place(error);
   }
   std::fflush(stderr);
   ranks.leave();

@@ -40,10 +40,24 @@ std::size_t single_index(const IndexList& list, std::size_t count, std::string_v
   return indices.front();
 }
 
+/// The key whose score is written out: one of one head.
+std::optional<std::size_t> key_for(const Layer& layer, const Selection& selection,
+                                   const ExplainRequest& request) {
+  if (!selection.key) return std::nullopt;
+  const std::size_t key = single_index(*selection.key, layer.dims.S_all, "keys");
+  if (!request.head)
+    throw UsageError(
+        fmt::format("--key writes out the score of one head: choose one of the {} with "
+                    "--head",
+                    layer.dims.H));
+  return key;
+}
+
 ExplainRequest request_for(const Layer& layer, const Selection& selection) {
   const Dims& dims = layer.dims;
   ExplainRequest request;
   if (dims.T == 0) throw UsageError("there are no queries to explain");
+  if (dims.H == 1) request.head = 0; // nothing to join: its steps are the story
   if (selection.head) request.head = single_index(*selection.head, dims.H, "heads");
   if (selection.batch && !dims.batched)
     fail("{} {}: the input is not batched", selection.batch->option(), selection.batch->text());
@@ -98,6 +112,7 @@ int Explain::run() {
       const Explanation explanation = explain(loaded.layer, asked, common.threads, model.compute());
       report_non_finite(loaded.layer, explanation);
       style.layer = id;
+      style.key = key_for(loaded.layer, file.selection, asked);
       files[file.path].push_back(json ? render::explain_json(explanation, id)
                                       : render::explain_text(explanation, style));
     }
@@ -121,13 +136,13 @@ int Explain::run() {
 Run declare_explain(Cli& cli) {
   const auto explain = std::make_shared<Explain>();
   cli.about(
-      "Walks one query token through the layer step by step, with its numbers. With --head, one "
-      "head is explained in full; without it, every head in brief and how the heads are "
-      "joined. The share of a head is its contribution projected onto the output; the shares "
+      "Walks one query token through the layer step by step, with its numbers. With --head, or if "
+      "there is only one, one head is explained in full; without it, every head in brief and how "
+      "the heads are joined. --key writes out how the score of one key becomes its weight. The "
+      "share of a head is its contribution projected onto the output; the shares "
       "of all heads and of b_o sum to 1.");
   add_layer(cli, explain->request);
-  add_selection(cli, explain->selection,
-                {.batch = true, .head = true, .query = true, .key = false});
+  add_selection(cli, explain->selection, {.batch = true, .head = true, .query = true, .key = true});
   add_output(cli, explain->output, {"text", "json"},
              "write to a file; {layer}, {batch} and {head} in PATH write one file for each; "
              "default: standard output",
@@ -135,7 +150,7 @@ Run declare_explain(Cli& cli) {
   cli.value("--top", "N", explain->style.top, "number of keys listed for a long row; default: 10");
   cli.value("--precision", "DIGITS", explain->style.digits,
             "significant digits in the text; default: 4. JSON has all digits");
-  cli.unused({"--top", "--precision"}, [explain] {
+  cli.unused({"--top", "--precision", "--key"}, [explain] {
     return form_of(explain->output) == "json"
                ? std::string("applies to the text: JSON has all keys and all digits")
                : "";
@@ -143,6 +158,8 @@ Run declare_explain(Cli& cli) {
   add_common(cli, explain->common);
   cli.example("explain data/quickstart.json --query 2 --head 0",
               "explain one head, from x to what it adds to the output");
+  cli.example("explain data/quickstart.json --query 2 --head 0 --key 0",
+              "write out one score, and how it becomes a weight");
   cli.example("explain data/quickstart.json --query 2", "explain every head in brief");
   cli.example("explain data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --causal "
               "--tokens data/induction/tokens.json --query 17 --head 0 --top 3",

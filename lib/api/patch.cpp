@@ -2,6 +2,7 @@
 
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
+#include <mha/load/edit_tensor.hpp>
 #include <mha/model/patcher.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/trace.hpp>
@@ -38,12 +39,21 @@ std::shared_ptr<Patch::State> state_of(const At& at, PatchOp op, EditValue value
   return state;
 }
 
+/// A program exchanges tensors by `with`.
+StageEdit parse_stage_edit(const std::string& text) {
+  StageEdit edit = parse_edit(text);
+  if (is_of_tensor(edit))
+    fail("{}: {} is a tensor: with(\"{}\", tensor) exchanges it; patches are of stages", text,
+         edit.place.name, edit.place.name);
+  return edit;
+}
+
 /// A patch of a value at a written place, which may end in "+=", "-=" or "*=".
 std::shared_ptr<Patch::State> state_written(std::string place, EditValue value) {
   while (place.ends_with(' ')) place.pop_back();
   if (!place.ends_with('=')) place += " =";
   auto state = std::make_shared<Patch::State>();
-  StageEdit edit = parse_edit(place + " 0");
+  StageEdit edit = parse_stage_edit(place + " 0");
   value.factor *= edit.value.factor; // -1 of "-="
   edit.text = fmt::format("{} {}", place, value.text);
   edit.value = std::move(value);
@@ -61,7 +71,7 @@ Patch::Patch(const char* text) : Patch(text_of_pointer(text)) {}
 
 Patch::Patch(std::string text) {
   auto state = std::make_shared<State>();
-  api::visiting([&] { state->edit = parse_edit(text); });
+  api::visiting([&] { state->edit = parse_stage_edit(text); });
   state_ = std::move(state);
 }
 

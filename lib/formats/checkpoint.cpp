@@ -102,7 +102,7 @@ template <class Read> auto read_json_file(const Bytes& bytes, const Read& read) 
       fail("{}: nested more than {} deep", shown(bytes.name), document.most_depth);
     if (error.kind == JsonError::Kind::number)
       fail("{}: it has a number beyond float64", shown(bytes.name));
-    fail("{}: not valid JSON at byte {}", shown(bytes.name), error.byte);
+    throw;
   }
 }
 

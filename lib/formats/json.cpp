@@ -5,6 +5,7 @@
 #include <mha/formats/json_node.hpp>
 #include <mha/system/characters.hpp>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -14,11 +15,36 @@ namespace {
 
 constexpr std::size_t most_depth = 64;
 
+/// Whether a list is of arrays with different numbers of axes, or of four with three each, as
+/// Keras' get_weights() returns them; rows of one array have as many axes as each other.
+bool is_list_of_arrays(std::string_view text) {
+  std::vector<std::size_t> axes; // of each element
+  std::size_t depth = 0;
+  bool opens = false; // since the last bracket or number of the element nothing else came
+  for (const char c : text) {
+    if (c == '"' || c == '{') return false;
+    if (c == '[') {
+      if (++depth == 2) axes.push_back(0), opens = true;
+      if (depth > 1 && opens) ++axes.back();
+    } else if (c == ']') {
+      opens = false;
+      if (depth-- == 0) return false;
+    } else if (depth == 1 && (is_digit(c) || c == '-')) {
+      return false; // numbers beside lists
+    } else if (is_digit(c) || c == '-') {
+      opens = false;
+    }
+  }
+  if (axes.empty()) return false;
+  const auto [least, most] = std::ranges::minmax(axes);
+  return least != most ? most >= 3 : axes.size() == 4 && most == 3;
+}
+
 class DocumentReader {
 public:
   explicit DocumentReader(const Bytes& bytes)
       : bytes_(bytes),
-        document_(shown(bytes.name), bytes.text(), JsonWords::pythons),
+        document_(shown(bytes.name), bytes.text(), JsonWords::typed),
         stem_(stem_of(bytes.name)) {
     contents_.name = bytes.name;
     contents_.format = "json";
@@ -28,15 +54,24 @@ public:
     const JsonNode root = JsonNode::unread_root(document_);
     if (root.is_object())
       object("", root, 0);
+    else if (root.is_array() && is_list_of_arrays(bytes_.text()))
+      each_array(root);
     else if (root.is_array())
       add(stem_, value(root, JsonNumbers::floating_or_text));
     else
-      root.refuse("an object of tensors, or one list, expected");
+      document_.scanner.refuse_unexpected("an object of tensors, or one list, expected",
+                                          root.place());
     root.finish();
     return std::move(contents_);
   }
 
 private:
+  void each_array(const JsonNode& list) {
+    std::size_t n = 0;
+    list.each_element("the document", [&](const JsonNode& array) {
+      add(fmt::format("arr_{}", n++), value(array, JsonNumbers::floating_or_text));
+    });
+  }
   /// A value other than an object.
   JsonValue value(const JsonNode& node, JsonNumbers kind) {
     JsonValue value;
@@ -54,7 +89,10 @@ private:
       const std::string word(node.word());
       if (word == "True" || word == "False" || word == "None")
         node.refuse("a value expected; JSON writes true, false and null");
-      if (word != "null") value.scalar = word; // null counts as missing
+      if (const std::optional<double> number = typed_number_word(word))
+        value.scalar = number_text(*number);
+      else if (word != "null") // null counts as missing
+        value.scalar = word;
     }
     return value;
   }

@@ -1,6 +1,7 @@
 #include <mha/formats/json_array.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <array>
@@ -122,7 +123,7 @@ private:
         return false;
       }
       to.push_back(scanner_.string());
-      only_number_words = only_number_words && number_word(to.back()).has_value();
+      only_number_words = only_number_words && typed_number_word(to.back()).has_value();
     } while (scanner_.accept(','));
     scanner_.expect(']', "',' or ']'");
     return true;
@@ -159,7 +160,8 @@ private:
 
   void become_row(std::size_t depth, const char* at) {
     if (rank_ == unknown) rank_ = depth + 1;
-    if (rank_ != depth + 1) scanner_.refuse("a list expected, as in the rows before", at);
+    if (rank_ != depth + 1)
+      scanner_.refuse_unexpected("a list expected, as in the rows before", at);
   }
 
   void element() {
@@ -188,7 +190,7 @@ private:
   double special(char first) {
     const char* begin = scanner_.place();
     if (first == '{') scanner_.refuse("an object in a list; arrays are lists of numbers");
-    if (first == '\0') scanner_.refuse("the text ends in the middle of a list");
+    if (first == '\0') scanner_.refuse_unexpected("the text ends in the middle of a list", begin);
     const std::string word = first == '"' ? scanner_.string() : std::string(scanner_.word());
     if (first != '"' && (word == "true" || word == "false")) {
       require_same(Element::boolean, begin);
@@ -196,9 +198,10 @@ private:
     }
     require_same(Element::number, begin);
     if (first != '"' && word == "null") return std::numeric_limits<double>::quiet_NaN();
-    const std::optional<double> value = number_word(word);
+    const std::optional<double> value = typed_number_word(word);
     if (!value)
-      scanner_.refuse(first == '"' ? "text in an array of numbers" : "a number expected", begin);
+      scanner_.refuse_unexpected(first == '"' ? "text in an array of numbers" : "a number expected",
+                                 begin);
     return *value;
   }
 
@@ -218,6 +221,16 @@ std::optional<double> number_word(std::string_view word) {
   if (word == "Infinity") return std::numeric_limits<double>::infinity();
   if (word == "-Infinity") return -std::numeric_limits<double>::infinity();
   return std::nullopt;
+}
+
+std::optional<double> typed_number_word(std::string_view word) {
+  const bool negative = word.starts_with('-');
+  if (negative || word.starts_with('+')) word.remove_prefix(1);
+  const std::string name = lowered(word);
+  if (name == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (name != "inf" && name != "infinity") return std::nullopt;
+  return negative ? -std::numeric_limits<double>::infinity()
+                  : std::numeric_limits<double>::infinity();
 }
 
 JsonArray read_json_array(JsonScanner& scanner, JsonNumbers kind) {

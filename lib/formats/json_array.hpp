@@ -14,7 +14,7 @@ struct JsonArray {
   std::vector<std::string> texts;
   std::vector<std::vector<std::string>>
       lists;                      ///< for a list of lists of text, instead of the others
-  bool only_number_words = false; ///< every text is NaN, Infinity or -Infinity
+  bool only_number_words = false; ///< every text is such as NaN or -inf
   Tensor numbers;                 ///< f64, boolean if all are, or i64 or u64 if requested
 };
 
@@ -31,6 +31,8 @@ Tensor read_json_number(JsonScanner& scanner, JsonNumbers kind);
 
 /// The value of "NaN", "Infinity" and "-Infinity".
 std::optional<double> number_word(std::string_view word);
+/// The same however people write them: also "-inf", "Inf", "+Infinity" and "nan".
+std::optional<double> typed_number_word(std::string_view word);
 
 /// A value of a document other than an object.
 struct JsonValue {

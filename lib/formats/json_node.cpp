@@ -23,10 +23,11 @@ void skip_string(JsonDocument& text) {
 void skip_word(JsonDocument& text) {
   const char* at = text.scanner.place();
   const std::string_view word = text.scanner.word();
-  const bool number = text.words == JsonWords::pythons && number_word(word).has_value();
+  const bool number = text.words == JsonWords::typed     ? typed_number_word(word).has_value()
+                      : text.words == JsonWords::pythons ? number_word(word).has_value()
+                                                         : false;
   if (word != "null" && word != "true" && word != "false" && !number)
-    text.scanner.refuse(at == text.end ? "the text ends; a value expected" : "a value expected",
-                        at);
+    text.scanner.refuse_unexpected("a value expected", at);
 }
 
 /// Skips the value at the scanner's place, and records the ends of large values.
@@ -77,7 +78,8 @@ private:
   }
 
   void name() {
-    if (scanner_.next() != '"') scanner_.refuse("a name in quotes expected");
+    if (scanner_.next() != '"')
+      scanner_.refuse_unexpected("a name in quotes expected", scanner_.place());
     skip_string(text_);
     scanner_.expect(':', "':'");
   }
@@ -162,7 +164,8 @@ void JsonNode::skip_value() const {
 }
 
 JsonName JsonNode::read_name(std::string& decoded) const {
-  if (text_->scanner.next() != '"') text_->scanner.refuse("a name in quotes expected");
+  if (text_->scanner.next() != '"')
+    text_->scanner.refuse_unexpected("a name in quotes expected", text_->scanner.place());
   const char* const place = text_->scanner.place();
   const std::string_view name = text_->scanner.string(decoded);
   text_->scanner.expect(':', "':'");

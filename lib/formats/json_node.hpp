@@ -15,10 +15,10 @@
 
 namespace mha::io {
 
-/// Which words are values: only JSON's null, true and false, or also Python's NaN and Infinity.
-/// Configs are written by Python and may have such numbers in parts that are not read here;
-/// tokenizer.json may not.
-enum class JsonWords : std::uint8_t { jsons, pythons };
+/// Which words are values: only JSON's null, true and false, or also Python's NaN and Infinity, or
+/// these in any spelling ("-inf"). Configs are written by Python and may have such numbers in parts
+/// that are not read here; tokenizer.json may not; layers are typed by people.
+enum class JsonWords : std::uint8_t { jsons, pythons, typed };
 
 /// A JSON text that nodes point into. It must outlive them.
 class JsonDocument {

@@ -1,6 +1,7 @@
 #include <mha/formats/json_scanner.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/formats/json_mistake.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/unaligned.hpp>
 
@@ -64,15 +65,21 @@ JsonScanner::JsonScanner(std::string where, std::string_view text)
 }
 
 void JsonScanner::refuse(const Message& why, const char* at, JsonError::Kind kind) const {
-  const std::string_view before(start_, static_cast<std::size_t>(at - start_));
-  throw JsonError(message("{}: {}: {}", where_, JsonLines(before).of(at), why), kind,
-                  before.size() + 1);
+  const std::string_view text(start_, static_cast<std::size_t>(end_ - start_));
+  const auto byte = static_cast<std::size_t>(at - start_);
+  throw JsonError(message("{}: {}: {}", where_, JsonLines(text).of(at), why), kind, byte + 1,
+                  std::make_shared<const JsonLine>(json_line_at(text, byte)));
+}
+
+void JsonScanner::refuse_unexpected(std::string_view expected, const char* at) const {
+  const std::string_view text(start_, static_cast<std::size_t>(end_ - start_));
+  const JsonMistake mistake = json_mistake(text, static_cast<std::size_t>(at - start_), expected);
+  refuse(mistake.words, start_ + mistake.at);
 }
 
 void JsonScanner::expect(char wanted, std::string_view what) {
   if (accept(wanted)) return;
-  if (at_ == end_) refuse(fmt::format("the text ends; {} expected", what));
-  refuse(fmt::format("{} expected", what));
+  refuse_unexpected(fmt::format("{} expected", what), at_);
 }
 
 std::string JsonScanner::string() {
@@ -86,7 +93,8 @@ std::string JsonScanner::string() {
     if (at_ == end_) refuse("a string that never ends", opened);
     if (*at_ == '"') break;
     if (*at_ != '\\')
-      refuse(fmt::format("a control character (\\x{:02x}) in a string", static_cast<int>(*at_)));
+      refuse(fmt::format("a control character (\\x{:02x}) in a string{}", static_cast<int>(*at_),
+                         *at_ == '\n' ? ": its closing quote is missing" : ""));
     escape(text);
   }
   ++at_;
@@ -173,12 +181,12 @@ double JsonScanner::number() {
     return digits_value;
   }
   const char* digits = begin != end_ && *begin == '-' ? begin + 1 : begin;
-  if (digits == end_ || !is_digit(*digits)) refuse("a number expected");
+  if (digits == end_ || !is_digit(*digits)) refuse_unexpected("a number expected", at_);
   if (*digits == '0' && end_ - digits > 1 && is_digit(digits[1]))
-    refuse("a number with a leading zero");
+    refuse_unexpected("a number with a leading zero", at_);
   double value = 0;
   const auto parsed = std::from_chars(begin, end_, value);
-  if (parsed.ptr[-1] == '.') refuse("digits expected after the point");
+  if (parsed.ptr[-1] == '.') refuse_unexpected("digits expected after the point", begin);
   if (parsed.ec == std::errc::result_out_of_range) {
     // from_chars reports overflow and underflow alike; strtod_l returns ±HUGE_VAL or a value near
     // 0. In the C locale, as the decimal point of the host's locale may be a comma.
@@ -189,7 +197,8 @@ double JsonScanner::number() {
              JsonError::Kind::number);
   }
   at_ = parsed.ptr;
-  if (at_ != end_ && (is_word_character(*at_) || *at_ == '.')) refuse("a number expected", begin);
+  if (at_ != end_ && (is_word_character(*at_) || *at_ == '.'))
+    refuse_unexpected("a number expected", begin);
   return value;
 }
 
@@ -207,7 +216,8 @@ template std::int64_t JsonScanner::integer(std::string_view);
 template std::uint64_t JsonScanner::integer(std::string_view);
 
 void JsonScanner::finish() {
-  if (next() != '\0' || at_ != end_) refuse("more text after the end of the JSON value");
+  if (next() != '\0' || at_ != end_)
+    refuse_unexpected("more text after the end of the JSON value", at_);
 }
 
 } // namespace mha::io

@@ -5,6 +5,7 @@
 #include <mha/system/error.hpp>
 #include <mha/tensor/tensor.hpp>
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -23,15 +24,21 @@ private:
   std::size_t line_ = 1, column_ = 1;
 };
 
+/// The part of a line around a place, as it is in the file.
+struct JsonLine {
+  std::string before, after;
+};
+
 /// A mistake in a JSON text, for readers that report it with their own messages.
 class JsonError : public Error {
 public:
   enum class Kind : std::uint8_t { grammar, number, depth }; ///< number: beyond float64
-  JsonError(const Message& message, Kind what, std::size_t at)
-      : Error(message), kind(what), byte(at) {}
+  JsonError(const Message& message, Kind what, std::size_t at, std::shared_ptr<const JsonLine> line)
+      : Error(message), kind(what), byte(at), around(std::move(line)) {}
 
   Kind kind;
   std::size_t byte; ///< of the mistake, from 1
+  std::shared_ptr<const JsonLine> around;
 };
 
 class JsonScanner {
@@ -43,17 +50,20 @@ public:
   [[noreturn]] void refuse(const Message& why) const { refuse(why, at_); }
   [[noreturn]] void refuse(const Message& why, const char* at,
                            JsonError::Kind kind = JsonError::Kind::grammar) const;
+  /// Throws Error for text that cannot be there, with what is wrong with it where that is known:
+  /// "EXPECTED; JSON has no comments".
+  [[noreturn]] void refuse_unexpected(std::string_view expected, const char* at) const;
 
   /// Skips space and returns the next character ('\0' at the end) without consuming it.
   char next() {
     while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
     return at_ == end_ ? '\0' : *at_;
   }
-  /// Whether the next value is a number, not a word such as -Infinity.
+  /// Whether the next value is a number, not a word such as -Infinity or -inf.
   bool at_number() {
     const char first = next();
     if (is_digit(first)) return true;
-    return first == '-' && (end_ - at_ < 2 || at_[1] != 'I');
+    return first == '-' && (end_ - at_ < 2 || !is_letter(at_[1]));
   }
   /// Consumes the next character if it is `wanted`.
   bool accept(char wanted) {

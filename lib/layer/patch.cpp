@@ -12,7 +12,7 @@ PatchedAxis::PatchedAxis(const std::vector<std::size_t>& positions, std::size_t 
 
 template <class T> void ResolvedEdit::apply(std::size_t batch, std::size_t head, std::size_t token,
                                             T* values, std::size_t first, std::size_t n) const {
-  if (!touches(batch, head, token)) return;
+  if (value.empty() || !touches(batch, head, token)) return; // a tensor's has no value
   const std::size_t row = tokens.empty() ? token : tokens[batch].number(token);
   const T* const numbers = value.as<T>().data() + batch * strides[0] +
                            heads.number(head) * strides[1] + row * strides[2];

@@ -1,4 +1,4 @@
-#include <mha/layer/stage_place.hpp>
+#include <mha/layer/item_axis.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/system/one_of.hpp>
@@ -83,7 +83,8 @@ std::size_t position_of(const std::string& word, const std::optional<std::size_t
   return found[which.value_or(0)];
 }
 
-/// An axis of tokens or of keys of a batch item; of features, whose positions all items share.
+} // namespace
+
 ItemAxis axis_of_item(const Message& where, const Layer& layer, Dim letter, std::size_t b) {
   const Axis axis = axis_of(letter);
   const bool of_keys = axis == Axis::key, of_tokens = of_keys || axis == Axis::query;
@@ -101,6 +102,8 @@ ItemAxis axis_of_item(const Message& where, const Layer& layer, Dim letter, std:
     if (before + i < labels.size()) item.labels.push_back(labels[before + i]);
   return item;
 }
+
+namespace {
 
 /// Where the positions of batch items are on an axis of `count`.
 std::vector<PatchedAxis> patched_axes(const std::vector<std::vector<std::size_t>>& items,

@@ -1,6 +1,6 @@
 #include <mha/load/edit.hpp>
 
-#include <mha/naming/stage_names.hpp>
+#include <mha/naming/place_names.hpp>
 #include <mha/system/parse.hpp>
 
 namespace mha {
@@ -126,7 +126,7 @@ StageEdit parse_edit(const std::string& text) {
   left = trimmed(left);
   const std::string_view value = trimmed(std::string_view(text).substr(equals + 1));
   if (left.empty() || left.front() == '[' || value.empty()) fail("patch '{}': {}", text, form);
-  edit.place = parse_place(left, text, stage_of_place_named);
+  edit.place = parse_place(left, text, stage_or_tensor_named);
   edit.value = parse_value(value, text);
   if (takes_off) edit.value.factor = -edit.value.factor;
   return edit;

@@ -1,10 +1,12 @@
 // Computes the values that edits give their places.
 
-#include <mha/load/edit.hpp>
+#include <mha/load/edit_tensor.hpp>
 
 #include <mha/layer/graph.hpp>
+#include <mha/layer/tensor_place.hpp>
 #include <mha/load/source.hpp>
 #include <mha/naming/apply_axes.hpp>
+#include <mha/naming/place_names.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -31,12 +33,13 @@ Tensor times(const Tensor& value, double factor) {
   return product;
 }
 
-/// Sets the patch's value and its strides over the place, broadcast as in NumPy.
-void set_value(const StageEdit& edit, const Layer& layer, const PlaceAxes& place, Tensor value,
-               ResolvedEdit& to) {
+/// Sets the patch's value and its strides over the place, broadcast as in NumPy; `items`: the
+/// length of its batch axis, 0 without one.
+void set_value(const StageEdit& edit, std::size_t items, DType dtype, const PlaceAxes& place,
+               Tensor value, ResolvedEdit& to) {
   // The lengths of the place's axes, each with the index of its stride in the patch.
   std::vector<std::pair<std::size_t, std::size_t>> axes;
-  if (layer.dims.batched) axes.emplace_back(layer.dims.B, 0);
+  if (items > 0) axes.emplace_back(items, 0);
   if (place.with_heads) axes.emplace_back(place.heads.size(), 1);
   axes.emplace_back(place.tokens[0].size(), 2);
   if (place.with_columns) axes.emplace_back(place.columns[0].size(), 3);
@@ -60,7 +63,11 @@ void set_value(const StageEdit& edit, const Layer& layer, const PlaceAxes& place
     to.strides[which] = length == 1 ? 0 : stride;
     stride *= length;
   }
-  to.value = convert(times(value, edit.value.factor), layer.dtype);
+  to.value = convert(times(value, edit.value.factor), dtype);
+}
+void set_value(const StageEdit& edit, const Layer& layer, const PlaceAxes& place, Tensor value,
+               ResolvedEdit& to) {
+  set_value(edit, layer.dims.batched ? layer.dims.B : 0, layer.dtype, place, std::move(value), to);
 }
 
 Tensor scalar(double number) {
@@ -212,9 +219,8 @@ Tensor mean_of(const Layer& layer, const PlaceAxes& place, Stage stage, const Te
   return value;
 }
 
-/// Reads FILE[:TENSOR][@AXES].
-Tensor read_patch_file(const StageEdit& edit, Stage stage, std::size_t number) {
-  const std::string name(name_of(stage));
+/// Reads FILE[:TENSOR][@AXES] for a stage or a tensor.
+Tensor read_patch_file(const StageEdit& edit, const std::string& name, std::size_t number) {
   io::Source source = io::parse_source(name + "=" + edit.value.file);
   const bool is_word = source.path.find_first_of("./:@") == std::string::npos;
   std::error_code ignored;
@@ -257,7 +263,7 @@ ResolvedEdit patch_of(const StageEdit& edit, const Layer& layer, std::size_t num
     set_value(edit, layer, place, value.tensor, to);
     break;
   case EditValue::Kind::file:
-    set_value(edit, layer, place, read_patch_file(edit, stage, number), to);
+    set_value(edit, layer, place, read_patch_file(edit, std::string(name_of(stage)), number), to);
     break;
   case EditValue::Kind::mean:
     if (const Kind kind = info_of(stage).kind; kind == Kind::map || kind == Kind::row)
@@ -274,6 +280,49 @@ ResolvedEdit patch_of(const StageEdit& edit, const Layer& layer, std::size_t num
     break;
   }
   return to;
+}
+
+bool is_of_tensor(const StageEdit& edit) {
+  return tensor_of_place(edit.place.name) != nullptr;
+}
+
+IsRead edit_tensor(Layer& layer, const StageEdit& edit, std::size_t number) {
+  const TensorInfo& info = *tensor_of_place(edit.place.name);
+  const std::string name(info.name);
+  if (!info.in_layer.member)
+    fail("{}: {} is not stored as it is given: give another one ({}=FILE), or patch the stage that "
+         "is computed from it",
+         edit.text, name, name);
+  if (info.role == TensorRole::input && layer.block)
+    fail("{}: {} is the stream that enters the layer: patch resid_pre", edit.text, name);
+  if (layer.settings.columns)
+    fail("{}: patches count tokens as rows; the layer's tokens are columns", edit.text);
+  if (info.of(layer).empty()) fail("{}: this layer has no {}", edit.text, name);
+  const TensorPlace place = place_in(edit.place, info, layer, edit.text);
+  ResolvedEdit patch = patch_at(place);
+  patch.op = edit.op;
+  const EditValue& value = edit.value;
+  if (value.is_of_runs())
+    fail("{}: {} is of stages; a number, zero or a file expected for {}", edit.text, value.text,
+         name);
+  const DType dtype = info.in_layer.in_double ? DType::f64 : layer.dtype;
+  set_value(edit, info.has_batch() && layer.dims.batched ? place.counts[0] : 0, dtype, place.axes,
+            value.kind == EditValue::Kind::number   ? scalar(value.number)
+            : value.kind == EditValue::Kind::tensor ? value.tensor
+                                                    : read_patch_file(edit, name, number),
+            patch);
+  Tensor changed = copy_of(view_of(convert(info.of(layer), dtype)));
+  apply(patch, place, changed);
+  info.of(layer) = std::move(changed);
+  ResolvedEdit mark; // of the stages that are computed from the tensor
+  mark.text = edit.text;
+  if (info.in_layer.readers.none()) *mark.is_read = true;
+  for (const Stage reader : info.in_layer.readers) {
+    mark.stage = reader;
+    layer.patches.list.push_back(mark);
+    mark.text.clear(); // named once
+  }
+  return mark.is_read;
 }
 
 } // namespace mha

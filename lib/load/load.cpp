@@ -10,6 +10,7 @@
 #include <mha/load/known_models.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/load/leftovers.hpp>
+#include <mha/load/numbered_heads.hpp>
 #include <mha/load/token_order.hpp>
 #include <mha/load/whole_model.hpp>
 #include <mha/naming/apply_axes.hpp>
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 
 namespace mha {
@@ -268,6 +270,20 @@ void require_what_is_added(const naming::Found& layer, const NamedTensors& parts
   fail("{}: {}", io::shown(layer.group.contents->name), remark->second);
 }
 
+/// The weights of the first numbered layer of a file whose layers have no known names.
+std::vector<UnknownTensor> first_numbered_layer(const std::vector<io::Contents>& files) {
+  std::map<std::size_t, std::vector<UnknownTensor>> layers;
+  for (const io::Contents& file : files) {
+    for (const io::Entry& entry : file.tensors)
+      if (const std::optional<std::size_t> number = naming::layer_number(entry.name);
+          number && is_floating(entry.dtype) && file.format != "onnx" &&
+          canonical_name(entry.name, false).empty())
+        layers[*number].push_back({file.name, entry.name, entry.shape, entry.dtype});
+    if (!layers.empty()) return layers.begin()->second;
+  }
+  return {};
+}
+
 } // namespace
 
 ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) const {
@@ -284,6 +300,7 @@ ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) cons
   if (input) read_layer.take_input(*input);
   add_bindings(id, parts, labels, to);
   std::vector<UnknownTensor> unknown_tensors = add_loose(id, parts, labels, to);
+  join_numbered_heads(contents, parts, unknown_tensors, to.notes);
   for (const naming::Found* layer : index->found_as(lone ? "" : id))
     require_what_is_added(*layer, parts, options);
   add_settings(id, settings, parts, identities, to.notes);
@@ -311,7 +328,11 @@ ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) cons
     for (const io::Contents& file : contents) // a graph's note has what to do instead
       if (file.format == "onnx" && !file.notes.empty())
         fail("{}: {}", io::shown(file.name), file.notes.back());
-    if (!parts.empty() && identities.empty()) require_known_layers();
+    if (!parts.empty() && identities.empty()) {
+      require_no_other_projection(first_numbered_layer(contents), parts, identities,
+                                  settings.columns, guesses);
+      require_known_layers();
+    }
   }
   if (request.results_given && holds_results_only(parts))
     for (auto& [name, part] : parts) part.bound = true;

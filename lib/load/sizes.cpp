@@ -86,14 +86,16 @@ private:
     for (const char* candidate : {"W_q", "Q", "X"})
       if (const NamedTensor* p = part(candidate); !of && p && p->tensor.rank() >= 1)
         of = p, name = candidate;
-    const Message single = message("<num_heads> 1 for a single head");
-    if (!of || of->tensor.shape().back() < 2) return single;
+    const Message single = message("<num_heads> 1 for a single head"),
+                  in_file = where().ends_with(".json") ? "; in the file: \"num_heads\": 1" : "";
+    if (!of || of->tensor.shape().back() < 2) return single + in_file;
     const std::size_t columns = of->tensor.shape().back();
     std::string list;
     std::size_t listed = 0;
     for (std::size_t n = 2; n <= columns && listed < 8; ++n)
       if (columns % n == 0) list += fmt::format("{}{}", listed++ > 0 ? ", " : "", n);
-    return message("{}, or {}: what {} columns of {} split into", single, list, columns, name);
+    return message("{}, or {}: what {} columns of {} split into{}", single, list, columns, name,
+                   in_file);
   }
   /// Whether the number of heads is needed: all steps but the merge of the heads need it.
   bool needs_heads() const {

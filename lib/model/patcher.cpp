@@ -1,7 +1,9 @@
 #include <mha/model/patcher.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/load/edit_tensor.hpp>
 #include <mha/load/families/family.hpp>
+#include <mha/naming/place_names.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -136,16 +138,21 @@ std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Laye
                                  const std::vector<Note>& reported) {
   for (Written& written : patches_)
     if (is_of(written, layer, id, run.sources))
-      written.is_read.push_back(put_on(layer, written.edit, naming::layer_number(id).value_or(0),
-                                       unpatched(layer, id, run, reported))
-                                    .is_read);
+      written.is_read.push_back(
+          is_of_tensor(written.edit)
+              ? edit_tensor(layer, written.edit, naming::layer_number(id).value_or(0))
+              : put_on(layer, written.edit, naming::layer_number(id).value_or(0),
+                       unpatched(layer, id, run, reported))
+                    .is_read);
   return std::exchange(unreported_, {});
 }
 
 void Patcher::require_read() const {
   for (const Written& written : patches_) {
     if (is_any_read(written.is_read)) continue;
-    const std::string stage(name_of(written.edit.place.stage));
+    const StagePlace& place = written.edit.place;
+    const TensorInfo* const tensor = tensor_of_place(place.name);
+    const std::string stage(tensor ? tensor->name : name_of(place.stage));
     if (written.is_read.empty() && !is_of_model(written.edit.place.stage))
       fail("<patch> '{}': no layer that was computed is meant: name it as layers.N.{}, choose one "
            "from there on with <layer>, or a later stage",

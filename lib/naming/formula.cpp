@@ -4,10 +4,13 @@ namespace mha {
 
 namespace {
 
-/// `input` W + b, without what is absent.
-std::string projected(const std::string& input, const Tensor& W, const Tensor& b, char letter) {
+/// `input` W + b, without what is absent; W `input` where tokens are columns.
+std::string projected(const Layer& layer, const std::string& input, const Tensor& W,
+                      const Tensor& b, char letter) {
   std::string formula = input;
-  if (!W.empty()) formula += fmt::format(" W_{}", letter);
+  if (!W.empty())
+    formula = layer.settings.columns ? fmt::format("W_{} {}", letter, input)
+                                     : fmt::format("{} W_{}", input, letter);
   if (!b.empty()) formula += fmt::format(" + b_{}", letter);
   return formula;
 }
@@ -25,7 +28,29 @@ std::string clipped(const Layer& layer, bool here, std::string formula) {
   return layer.settings.clip_qkv > 0 && here ? fmt::format("clip({})", formula) : formula;
 }
 
+/// The formulas that are others where tokens are columns.
+constexpr std::pair<Stage, std::string_view> of_columns[]{
+    {Stage::c_q, "norm(W_q_a x)"},
+    {Stage::c_kv, "norm(W_kv_a x)"},
+    {Stage::k_pe, "W_kv_a x"},
+    {Stage::q, "W_q x + b_q"},
+    {Stage::k, "W_k X_k + b_k"},
+    {Stage::v, "W_v X_v + b_v"},
+    {Stage::scores, "kᵀ q"},
+    {Stage::head_out, "v weights"},
+    {Stage::head_result, "W_o[h] head_out"},
+    {Stage::concat, "heads below each other"},
+    {Stage::output, "W_o concat + b_o"},
+};
+
 } // namespace
+
+std::string_view general_formula(Stage stage, bool columns) {
+  if (columns)
+    for (const auto& [of, formula] : of_columns)
+      if (of == stage) return formula;
+  return info_of(stage).value;
+}
 
 std::string formula_of(const Layer& layer, Stage stage) {
   if (layer.has_given(stage)) return "given";
@@ -38,23 +63,30 @@ std::string formula_of(const Layer& layer, Stage stage) {
   case Stage::q: {
     const std::string from =
         layer.W_c_q.empty() ? seen(layer, {}, "", layer.W_q) : std::string("c_q");
-    return clipped(layer, layer.q_norm_weight.empty(), projected(from, layer.W_q, layer.b_q, 'q'));
+    return clipped(layer, layer.q_norm_weight.empty(),
+                   projected(layer, from, layer.W_q, layer.b_q, 'q'));
   }
   case Stage::k:
     if (!layer.W_c_kv.empty())
-      return clipped(layer, layer.k_norm_weight.empty(), "[c_kv W_k, k_pe]");
-    return clipped(layer, layer.k_norm_weight.empty(),
-                   projected(seen(layer, layer.X_k, "X_k", layer.W_k), layer.W_k, layer.b_k, 'k'));
+      return clipped(layer, layer.k_norm_weight.empty(),
+                     layer.settings.columns ? "[W_k c_kv; k_pe]" : "[c_kv W_k, k_pe]");
+    return clipped(
+        layer, layer.k_norm_weight.empty(),
+        projected(layer, seen(layer, layer.X_k, "X_k", layer.W_k), layer.W_k, layer.b_k, 'k'));
   case Stage::v:
-    if (!layer.W_c_kv.empty()) return clipped(layer, true, "c_kv W_v");
-    return clipped(layer, true,
-                   projected(seen(layer, layer.X_v, "X_v", layer.W_v), layer.W_v, layer.b_v, 'v'));
+    if (!layer.W_c_kv.empty())
+      return clipped(layer, true, layer.settings.columns ? "W_v c_kv" : "c_kv W_v");
+    return clipped(
+        layer, true,
+        projected(layer, seen(layer, layer.X_v, "X_v", layer.W_v), layer.W_v, layer.b_v, 'v'));
   case Stage::head_result:
-    return layer.W_o.empty() ? "head_out in its columns" : "head_out W_o[h]";
+    if (layer.W_o.empty())
+      return layer.settings.columns ? "head_out in its rows" : "head_out in its columns";
+    return std::string(general_formula(stage, layer.settings.columns));
   case Stage::output:
-    return projected("concat", layer.W_o, layer.b_o, 'o');
+    return projected(layer, "concat", layer.W_o, layer.b_o, 'o');
   default:
-    return std::string(info_of(stage).value);
+    return std::string(general_formula(stage, layer.settings.columns));
   }
 }
 

@@ -64,7 +64,8 @@ std::string facts_of(const Layer& layer, std::string_view naming) {
   if (dims.S_all != dims.T) text += fmt::format(" · S {}", dims.S_all);
   text += fmt::format(" · {}", name_of(layer.dtype));
   for (const std::string& word : peculiarities(layer)) text += " · " + word;
-  for (const ResolvedEdit& patch : layer.patches.list) text += " · patched: " + patch.text;
+  for (const ResolvedEdit& patch : layer.patches.list)
+    if (!patch.text.empty()) text += " · patched: " + patch.text;
   return text;
 }
 

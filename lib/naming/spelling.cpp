@@ -214,8 +214,8 @@ std::optional<NumberedHead> numbered_head(std::string_view name) {
   const std::optional<std::size_t> number = parse_number<std::size_t>(std::string(first, last));
   const std::optional<Projection> found =
       projection_in(std::string(letters.begin(), first) + std::string(last, letters.end()));
-  if (!number || !found || found->bias || found->role.size() != 1) return std::nullopt;
-  return NumberedHead{fmt::format("W_{}", found->role), *number};
+  if (!number || !found || found->role.size() != 1) return std::nullopt;
+  return NumberedHead{fmt::format("{}_{}", found->bias ? "b" : "W", found->role), *number};
 }
 
 std::string same_setting(std::string_view name) {

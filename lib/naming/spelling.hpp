@@ -25,9 +25,9 @@ struct Misspelt {
 /// `k_bias`, `query`, `maks`. Nothing where it need not be a part of a layer (`loss`, `W_1`).
 std::optional<Misspelt> misspelt(std::string_view name);
 
-/// One head's weight, as lecture notes number heads: W_q1, `Wk_2`.
+/// One head's weight or bias, as lecture notes number heads: W_q1, `Wk_2`, b_q1.
 struct NumberedHead {
-  std::string weight; ///< "W_q"
+  std::string weight; ///< "W_q", "b_q"
   std::size_t number;
 };
 std::optional<NumberedHead> numbered_head(std::string_view name);

@@ -94,6 +94,7 @@ Layer one_item(const Layer& layer, std::size_t batch) {
     for (Broadcast& one : *list)
       one.tensor = from_element(one.tensor, batch * std::exchange(one.strides[0], 0));
   for (ResolvedEdit& patch : item.patches.list) {
+    if (patch.value.empty()) continue; // of a tensor
     patch.value = from_element(patch.value, batch * std::exchange(patch.strides[0], 0));
     keep_item(patch.tokens, batch);
     if (patch.columns.size() > 1) keep_item(patch.columns, batch);

@@ -1,5 +1,6 @@
 #include <mha/render/diff.hpp>
 
+#include <mha/naming/formula.hpp>
 #include <mha/render/diff_parts.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/system/characters.hpp>
@@ -153,14 +154,14 @@ std::string about_cause(const Layer& layer, const Diff& diff, const StageDiff& r
     if (comes_before(stage, row.stage)) extra_steps.push_back(stage);
   std::string text;
   if (!row.from.empty())
-    text = fmt::format(" Its inputs agree ({}), so this step itself differs: {}{}.",
-                       joined(stage_names(row.from)), info_of(row.stage).value,
-                       row.between.empty()
-                           ? row.stage == Stage::rollout && !layer.rollout_before.empty()
-                                 ? "; or the rollout of the layer before differs"
-                                 : ""
-                           : fmt::format("; or a step in between that the reference lacks: {}",
-                                         joined(stage_names(row.between))));
+    text = fmt::format(
+        " Its inputs agree ({}), so this step itself differs: {}{}.", joined(stage_names(row.from)),
+        general_formula(row.stage, layer.settings.columns),
+        row.between.empty() ? row.stage == Stage::rollout && !layer.rollout_before.empty()
+                                  ? "; or the rollout of the layer before differs"
+                                  : ""
+                            : fmt::format("; or a step in between that the reference lacks: {}",
+                                          joined(stage_names(row.between))));
   else if (row.stage == Stage::x && layer.settings.input_norm != InputNorm::none)
     text = " It is norm(X), the input after the layer's norm: check that X, and the norm's kind, "
            "weight and epsilon, are the same on both sides.";

@@ -8,9 +8,10 @@ namespace mha::render {
 
 struct ExplainStyle {
   TextStyle text_style;
-  std::size_t top = 10;   ///< keys that a long row lists
-  std::size_t digits = 4; ///< --precision: significant ones
-  std::string layer;      ///< put before the title where several layers are explained
+  std::size_t top = 10;           ///< keys that a long row lists
+  std::size_t digits = 4;         ///< --precision: significant ones
+  std::optional<std::size_t> key; ///< whose score is written out; nothing: the largest weight's
+  std::string layer;              ///< put before the title where several layers are explained
 };
 
 /// The whole explanation, ending in a line break.

@@ -83,7 +83,8 @@ private:
       formulas.emplace_back("x = norm(X)");
     const bool compressed = explanation.has(Stage::c_q), normed = head.has(Stage::q_norm);
     if (compressed && !contains(explanation.given, Stage::c_q))
-      formulas.emplace_back("c_q = norm(x W_q_a)");
+      formulas.push_back(
+          fmt::format("c_q = norm({})", projection(explanation, "x", "W_q_a", true, "", false)));
     const auto clipped = [&](bool here, const std::string& formula) {
       return here && explanation.settings.clip_qkv > 0 ? "clip(" + formula + ")" : formula;
     };
@@ -105,18 +106,19 @@ private:
     return nullptr;
   }
 
-  /// One score multiplied out, where the head is narrow: "q·k of key 2: 0.31·1.00 + 1.20·0.50 =
-  /// 0.91".
+  /// One score multiplied out, where the head is narrow or the key is chosen: "q·k of key 2:
+  /// 0.31·1.00 + 1.20·0.50 = 0.91". Of a chosen key also what follows from it.
   std::string dot_product() const {
     const std::vector<double>* q = last_query();
     const std::vector<std::size_t> keys = by_weight(head);
-    if (q == nullptr || head.keys.empty() || keys.empty() || !head.has(Stage::scores)) return "";
-    if (contains(explanation.given, Stage::scores)) return "";
-    const std::size_t d_k = q->size(), j = keys.front();
+    const std::string after = style.key ? steps_after_score() : "";
+    if (q == nullptr || head.keys.empty() || !head.has(Stage::scores)) return after;
+    if ((keys.empty() && !style.key) || contains(explanation.given, Stage::scores)) return after;
+    const std::size_t d_k = q->size(), j = style.key.value_or(keys.empty() ? 0 : keys.front());
     const double score = head.values.at(Stage::scores)[j];
     const std::vector<double> k(head.keys.begin() + static_cast<std::ptrdiff_t>(j * d_k),
                                 head.keys.begin() + static_cast<std::ptrdiff_t>((j + 1) * d_k));
-    if (d_k == 0 || d_k > 4 || !all_finite(*q) || !all_finite(k)) return "";
+    if (!style.key && (d_k == 0 || d_k > 4 || !all_finite(*q) || !all_finite(k))) return "";
     std::string sum;
     const auto factor = [&](double value) {
       const std::string text = rounded_alone(value, style.digits);
@@ -125,9 +127,23 @@ private:
     for (std::size_t i = 0; i < d_k; ++i)
       sum += fmt::format("{}{}·{}", i == 0 ? "" : " + ", factor((*q)[i]), factor(k[i]));
     const std::string text =
-        fmt::format("  {} of key {}: {} = {}", explanation.settings.columns ? "k·q" : "q·k", j, sum,
+        fmt::format("{} of key {}: {} = {}", explanation.settings.columns ? "k·q" : "q·k", j, sum,
                     rounded_alone(score, style.digits));
-    return display_width(text) > style.text_style.width ? "" : style.text_style.dim(text) + "\n";
+    if (style.key) return in_indented_lines(text) + after;
+    return display_width(text) + 2 > style.text_style.width ? "" : in_indented_lines(text);
+  }
+  std::string in_indented_lines(const std::string& text) const {
+    std::string lines;
+    for (const std::string& line :
+         wrapped(text, std::max<std::size_t>(style.text_style.width, 22) - 2))
+      lines += style.text_style.dim("  " + line) + "\n";
+    return lines;
+  }
+  /// "key 2: scaled 0.693, exp 0.25, α 0.167", and whether it is masked.
+  std::string steps_after_score() const {
+    return in_indented_lines(fmt::format("key {}: {}{}", *style.key,
+                                         key_steps(explanation, head, *style.key, style.digits),
+                                         head.is_masked(*style.key) ? "; masked" : ""));
   }
 
   // What the keys with the largest weights add to head_out, then the sum.
@@ -135,7 +151,7 @@ private:
     if (!head.has(Stage::head_out)) return;
     const bool computed = !contains(explanation.given, Stage::head_out);
     if (computed && head.has(Stage::weights) && !head.value_rows.empty()) {
-      ShownKeys shown = shown_keys(head, std::min(style.top, listed_values));
+      ShownKeys shown = shown_keys(head, std::min(style.top, listed_values), style.key);
       const std::vector<double>& alpha = head.values.at(Stage::weights);
       const Rounding rounding(alpha, style.digits);
       for (std::size_t j : shown.keys)

@@ -3,6 +3,7 @@
 #include <mha/render/table.hpp>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -73,7 +74,7 @@ public:
       : explanation(the_explanation),
         head(the_head),
         style(the_style),
-        shown(shown_keys(the_head, the_style.top)) {
+        shown(shown_keys(the_head, the_style.top, the_style.key)) {
     for (const LogitColumn& column : logit_columns(explanation, head))
       add(column.stage, column.title);
     if (head.has(Stage::exp)) add(Stage::exp, "exp");
@@ -225,7 +226,7 @@ private:
 
 } // namespace
 
-ShownKeys shown_keys(const HeadExplanation& head, std::size_t top) {
+ShownKeys shown_keys(const HeadExplanation& head, std::size_t top, std::optional<std::size_t> key) {
   ShownKeys shown;
   for (std::size_t j = 0; j < head.masked.size(); ++j)
     if (head.masked[j]) shown.masked.push_back(j);
@@ -233,6 +234,7 @@ ShownKeys shown_keys(const HeadExplanation& head, std::size_t top) {
   if (shown.keys.size() > top) {
     shown.others.assign(shown.keys.begin() + static_cast<std::ptrdiff_t>(top), shown.keys.end());
     shown.keys.resize(top);
+    if (key && std::erase(shown.others, *key) > 0) shown.keys.push_back(*key);
   } else {
     std::sort(shown.keys.begin(), shown.keys.end());
   }
@@ -255,6 +257,19 @@ std::string key_name(const Explanation& explanation, std::size_t key, std::size_
 std::string key_table(const Explanation& explanation, const HeadExplanation& head,
                       const ExplainStyle& style) {
   return KeyTable(explanation, head, style).text();
+}
+
+std::string key_steps(const Explanation& explanation, const HeadExplanation& head, std::size_t key,
+                      std::size_t digits) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::string_view title, Stage stage) {
+    parts.push_back(fmt::format("{} {}", title, rounded_alone(head.values.at(stage)[key], digits)));
+  };
+  for (const LogitColumn& column : logit_columns(explanation, head))
+    if (column.stage != Stage::scores) add(name_of(column.stage), column.stage);
+  if (head.has(Stage::exp)) add("exp", Stage::exp);
+  if (head.has(Stage::weights)) add("α", Stage::weights);
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::vector<std::string> key_formulas(const Explanation& explanation, const HeadExplanation& head) {

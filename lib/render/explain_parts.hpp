@@ -12,8 +12,8 @@ struct ShownKeys {
   std::vector<std::size_t> others; ///< not masked, not listed
   std::vector<std::size_t> masked;
 };
-/// All in order where at most `top` may be attended to, else the `top` largest weights.
-ShownKeys shown_keys(const HeadExplanation& head, std::size_t top);
+/// All in order where at most `top` may be attended to, else the `top` largest weights, and `key`.
+ShownKeys shown_keys(const HeadExplanation& head, std::size_t top, std::optional<std::size_t> key);
 
 /// "17 't9'", or "17" where the key has no label. Labels are made visible and cut to `width`
 /// columns.
@@ -25,6 +25,9 @@ std::string quoted(const Explanation& explanation, std::size_t key, std::size_t 
 /// line ends in a line break.
 std::string key_table(const Explanation& explanation, const HeadExplanation& head,
                       const ExplainStyle& style);
+/// What the columns of key_table have for one key: "scaled 0.693, exp 0.25, α 0.167".
+std::string key_steps(const Explanation& explanation, const HeadExplanation& head, std::size_t key,
+                      std::size_t digits);
 /// The formulas of the columns that key_table shows: "scaled = q·k / √16", …
 std::vector<std::string> key_formulas(const Explanation& explanation, const HeadExplanation& head);
 

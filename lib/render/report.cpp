@@ -118,6 +118,7 @@ PageJson object_of(const LayerReport& layer, PageData& chunks) {
                   {"tokens", readable_all(layer.tokens)},
                   {"scale", layer.scale},
                   {"softcap", layer.settings.softcap},
+                  {"columns", layer.settings.columns},
                   {"biased", layer.has_b_q},
                   {"sinks", layer.has_sinks},
                   {"projects", layer.has_W_o},

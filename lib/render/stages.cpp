@@ -2,6 +2,7 @@
 
 #include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/naming/formula.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/render/table.hpp>
@@ -17,6 +18,16 @@ namespace {
 /// A lone layer has no residual stream around it.
 bool hides(const Layer* layer, Stage stage) {
   return layer && !layer->block && !layer->ends && is_stream(stage);
+}
+
+/// The stage's row of the table as the layer has it: with tokens as columns its last axes are
+/// exchanged, and products are written from the other side.
+StageInfo info_in(const Layer* layer, const StageInfo& row) {
+  StageInfo info = row;
+  if (!layer || !layer->settings.columns) return info;
+  info.value = general_formula(row.stage, true);
+  if (row.kind != Kind::row) std::iter_swap(info.letters.end() - 1, info.letters.end() - 2);
+  return info;
 }
 
 constexpr std::string_view letters_legend =
@@ -101,8 +112,9 @@ std::string stages_report(const Layer* layer, const TextStyle& text_style) {
   columns.push_back({.title = "value", .shrinks = true, .wraps = true});
   columns.push_back({.title = "when", .shrinks = true, .dim = true, .wraps = true});
   Table grid(std::move(columns));
-  for (const StageInfo& info : stages()) {
-    if (hides(layer, info.stage)) continue;
+  for (const StageInfo& of_table : stages()) {
+    if (hides(layer, of_table.stage)) continue;
+    const StageInfo info = info_in(layer, of_table);
     std::vector<Cell> row{std::string(info.name), joined_names(info.letters, " × ")};
     if (layer)
       row.push_back(contains(available, info.stage) ? shape_text(layer->shape_of(info.stage))
@@ -132,7 +144,7 @@ Table stages_table(const Layer* layer) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
   std::vector<StageInfo> shown;
   for (const StageInfo& info : stages())
-    if (!hides(layer, info.stage)) shown.push_back(info);
+    if (!hides(layer, info.stage)) shown.push_back(info_in(layer, info));
   std::ranges::copy(derived_stages(), std::back_inserter(shown));
   const auto names = [](const auto& list) {
     std::vector<std::string> words;
@@ -171,8 +183,9 @@ std::string stages_markdown(const Layer* layer) {
       fmt::format("| stage | shape |{} value | what it is | computed from | part of a layer |\n"
                   "|---|---|{}---|---|---|---|\n",
                   here, rule);
-  for (const StageInfo& info : stages()) {
-    if (hides(layer, info.stage)) continue;
+  for (const StageInfo& of_table : stages()) {
+    if (hides(layer, of_table.stage)) continue;
+    const StageInfo info = info_in(layer, of_table);
     const std::string inputs = "`" + joined_names(info.inputs, "` `") + "`";
     out += fmt::format("| `{}` | {} |", info.name, joined_names(info.letters, ", "));
     if (layer)

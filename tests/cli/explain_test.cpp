@@ -185,3 +185,58 @@ TEST_CASE("explain: refuses what it cannot tell") {
   CHECK_THAT(refused({"data/quickstart.json", "--query", "0", "--batch", "0"}),
              Contains("not batched"));
 }
+
+namespace {
+
+/// A layer of one head: 3 tokens 2 wide, keys 3 wide; the last two tokens are not looked at.
+std::string one_head_layer(const Folder& folder, const std::string& more = "") {
+  return folder.write("one.json", R"({"num_heads": 1, "X": [[1, 2], [3, -1], [0, 1]],
+      "W_q": [[1, 0, 2], [0, 1, -1]], "W_k": [[0, 1, 1], [2, 0, 1]], "W_v": [[1], [3]])" +
+                                      more + "}");
+}
+
+} // namespace
+
+TEST_CASE("explain: the only head is explained in full") {
+  const Folder folder;
+  const std::string path = one_head_layer(folder);
+  for (const char* form : {"text", "json"}) {
+    const Result alone = explain({path, "--query", "1", "-f", form}),
+                 named = explain({path, "--query", "1", "--head", "0", "-f", form});
+    CHECK(alone.code == 0);
+    CHECK(alone.out == named.out);
+  }
+  CHECK_THAT(explain({path, "--query", "1"}).out,
+             Contains("head 0 of 1") && Contains("Compare with keys") && Contains("q·k of key"));
+}
+
+TEST_CASE("explain: --key writes out how one score becomes a weight") {
+  const Folder folder;
+  const std::string path = one_head_layer(folder, R"(, "scale": 0.5)");
+  // q of token 1 is (3, −1, 7), k of token 0 (4, 1, 3): 12 − 1 + 21; k of 1 (−2, 3, 2), of 2 (2, 0,
+  // 1).
+  const std::string text = explain({path, "--query", "1", "--key", "0"}).out;
+  CHECK_THAT(text, Contains("q·k of key 0: 3.000·4.000 + (-1.000)·1.000 + 7.000·3.000 = 32.00\n"));
+  CHECK_THAT(text, Contains("key 0: scaled 16.00, exp 1.000, α "));
+  CHECK_THAT(explain({path, "--query", "1", "--key", "-1"}).out,
+             Contains("q·k of key 2: 3.000·2.000 + (-1.000)·0.000 + 7.000·1.000 = 13.00\n") &&
+                 Contains("key 2: scaled 6.500, exp "));
+  // A key that the table would not list is in it, and a masked one is called so.
+  const std::string listed = explain({path, "--query", "1", "--key", "1", "--top", "1"}).out;
+  CHECK_THAT(listed,
+             Contains("q·k of key 1: 3.000·(-2.000) + (-1.000)·3.000 + 7.000·2.000 = 5.000\n"));
+  CHECK_THAT(listed, Contains("\n  1            5.00") && Contains("1 more key"));
+  CHECK_THAT(explain({path, "--query", "1", "--key", "2", "--causal"}).out,
+             Contains("α 0.000; masked\n"));
+  CHECK_THAT(explain({path, "--key", "3"}).err, Contains("--key 3"));
+  CHECK_THAT(explain({path, "--key", "0,1"}).err, Contains("--key 0,1 selects 2 keys"));
+  CHECK_THAT(explain({path, "--key", "0", "-f", "json"}).err, Contains("JSON has all keys"));
+  CHECK_THAT(explain({"data/quickstart.json", "--key", "0"}).err,
+             Contains("--key writes out the score of one head: choose one of the 2 with\n"));
+  CHECK_THAT(explain({"data/quickstart.json", "--query", "2", "--head", "0", "--key", "the"}).out,
+             Contains("q·k of key 0: 0.000·1.000") || Contains("q·k of key 0: "));
+  // A wide head is written out as well, in lines that fit.
+  const Result wide =
+      explain(long_row + std::vector<std::string>{"--head", "0", "--key", "3"}, "70");
+  CHECK_THAT(wide.out, Contains("q·k of key 3: "));
+}

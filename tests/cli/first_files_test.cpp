@@ -6,6 +6,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 using namespace mha::test;
 using Catch::Contains;
 using nlohmann::json;
@@ -234,4 +236,68 @@ TEST_CASE("first files: a key that has most of the weight is told, and can be le
   CHECK_THAT(rest.out, Contains("0.01"));
   CHECK(run({"map", path, "--without-sink", "--key", "3"}).code == 2);
   CHECK(run({"map", path, "--strict"}).code == 0); // a note, no doubt
+}
+
+TEST_CASE("first files: a mistake in JSON is shown in its line, with a caret") {
+  Folder folder;
+  const std::string path = folder.write(
+      "one.json", "{\"X\": [[1, 0], [0, 1]],\n\t\"tokens\": [\"ノ\", \"é\"], \"num_heads\": 1,}\n");
+  const Result result = run({"show", path});
+  CHECK(result.code == 2);
+  CHECK(result.out.empty());
+  CHECK(result.err == "mha-inspect: " + path +
+                          ": line 2, column 38: a comma before the closing }: remove it\n"
+                          "   \"tokens\": [\"ノ\", \"é\"], \"num_heads\": 1,}\n"
+                          "                                        ^\n");
+  for (const std::string text :
+       {"{\"X\": [[1, \x1b[31m0]]}", "{'\x1b[31mX': 1}", "[1, 0] \xff\xfe"}) {
+    const Result evil = run({"show", folder.write("evil.json", text)});
+    INFO(evil.err);
+    CHECK(evil.code == 2);
+    CHECK(evil.err.find('\x1b') == std::string::npos);
+    CHECK(evil.err.find('\xff') == std::string::npos);
+    CHECK(std::count(evil.err.begin(), evil.err.end(), '\n') == 3);
+  }
+  // So is one in a config, and in a value that is right in itself.
+  const std::string config = folder.write("config.json", "{\"num_attention_heads\": 2,\n \"a\" 3}");
+  CHECK_THAT(run({"show", "data/quickstart.json", "--config", config}).err,
+             Contains("line 2, column 6: ':' expected") && Contains("\n   \"a\" 3}\n       ^\n"));
+  CHECK_THAT(run({"show", folder.write("rows.json", "{\"X\": [[1, 2],\n [3]]}")}).err,
+             Contains("a list of 1, where the ones before have 2\n   [3]]}\n   ^\n"));
+}
+
+TEST_CASE("first files: -inf in a mask is what hides a key, in any spelling") {
+  Folder folder;
+  const auto weights = [&](const std::string& hidden) {
+    const std::string path =
+        folder.write("mask.json", "{\"num_heads\": 1, \"X\": [[1, 0], [2, 1]], "
+                                  "\"mask\": [[0, " +
+                                      hidden + "], [0, 0]]}");
+    return run({"show", path, "-s", "weights", "-f", "csv"});
+  };
+  const std::string right = weights("-Infinity").out;
+  CHECK_THAT(right, Contains("1"));
+  for (const char* hidden : {"-inf", "\"-inf\"", "-INF", "\"-Inf\"", "\"-infinity\""}) {
+    INFO(hidden);
+    CHECK(weights(hidden).out == right);
+  }
+  CHECK(weights("-1").out != right);
+  CHECK(weights("\"-informal\"").code == 2);
+}
+
+TEST_CASE("first files: what is asked for is written as the file's format has it") {
+  Folder folder;
+  const std::string text = "{\"X\": " + rows + ", \"W_q\": " + square + "}";
+  const std::string error = run({"show", folder.write("layer.json", text)}).err;
+  CHECK_THAT(
+      error,
+      Contains("--num-heads 1 for a single head, or 2, 4: what 4 columns of W_q split into; in "
+               "the file: \"num_heads\": 1"));
+  const std::string added = text.substr(0, text.size() - 1) + ", \"num_heads\": 1}";
+  CHECK(run({"show", folder.write("added.json", added)}).code == 0);
+  const Result other =
+      shell("/usr/bin/python3 -c 'import numpy; numpy.savez(\"layer.npz\", X=numpy.ones((3, 4)), "
+            "W_q=numpy.ones((4, 4)))' && \"$MHA\" show layer.npz",
+            {.folder = folder.path()});
+  CHECK_THAT(other.err, Contains("what 4 columns of W_q split into") && !Contains("in the file"));
 }

@@ -127,6 +127,13 @@ TEST_CASE("misspelt: weights of names that say nothing are asked for, and right 
   CHECK_THAT(result.out, Contains(" runs, 0 finds"));
 }
 
+TEST_CASE("misspelt: layers of libraries and tutorials are read by their names, and others asked about") {
+  const Result result = shell("/usr/bin/python3 tests/models/named.py \"$MHA\"");
+  INFO(result.out << result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains(" runs, 0 finds"));
+}
+
 TEST_CASE("misspelt: bindings and options say the right name, too") {
   Folder folder;
   folder.write("layer.json", layer_with({}));

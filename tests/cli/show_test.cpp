@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <sstream>
 
 using namespace mha::test;
@@ -277,4 +278,74 @@ TEST_CASE("a missing file is one line that names it") {
   CHECK(result.code == 2);
   CHECK(one_line(result.err));
   CHECK_THAT(result.err, Contains("nowhere/layer.npz"));
+}
+
+namespace {
+
+const std::string columns = "data/columns.json";
+
+/// The rows of `stages`, by their names.
+std::map<std::string, json> stages_of(const std::string& path) {
+  std::map<std::string, json> rows;
+  for (const json& row : json::parse(run({"stages", path, "-f", "json"}).out))
+    rows[row["name"]] = row;
+  return rows;
+}
+
+} // namespace
+
+TEST_CASE("columns: show writes each product from the side on which it is computed") {
+  const std::string text = run({"show", columns}).out;
+  for (const char* formula : {"W_q x", "W_k x", "W_v x", "kᵀ q", "v weights", "W_o[h] head_out",
+                              "heads below each other", "W_o concat"})
+    CHECK_THAT(text, Contains(formula));
+  for (const char* of_rows : {"x W_q", "q kᵀ", "weights v", "side by side", "concat W_o"})
+    CHECK_THAT(text, !Contains(of_rows));
+  // The same layer with tokens as rows keeps the formulas of rows.
+  const std::string rows = run({"show", "data/quickstart.json"}).out;
+  for (const char* formula : {"x W_q", "q kᵀ", "weights v", "heads side by side", "concat W_o"})
+    CHECK_THAT(rows, Contains(formula));
+  CHECK_THAT(run({"show", columns, "-s", "q"}).out, Contains("W_q x"));
+}
+
+TEST_CASE("columns: stages exchanges the letters of the shapes that it shows beside them") {
+  std::map<std::string, json> turned = stages_of(columns),
+                              plain = stages_of("data/quickstart.json");
+  const std::map<std::string, std::size_t> sizes{
+      {"T", 3},       {"S", 3},   {"S'", 3},  {"H", 2},     {"H_kv", 2},
+      {"d_model", 4}, {"d_k", 2}, {"d_v", 2}, {"H·d_v", 4}, {"d_out", 4}};
+  std::size_t compared = 0;
+  for (const auto& [name, row] : turned) {
+    if (row["shape"].is_null() || row["part"] == "by name") continue; // made of whole stages
+    REQUIRE(row["letters"].size() == row["shape"].size());
+    for (std::size_t i = 0; i < row["letters"].size(); ++i)
+      if (const auto size = sizes.find(row["letters"][i]); size != sizes.end()) {
+        CHECK(row["shape"][i] == size->second);
+        ++compared;
+      }
+  }
+  CHECK(compared > 30);
+  CHECK(turned["q"]["letters"] == json({"H", "d_k", "T"}));
+  CHECK(plain["q"]["letters"] == json({"H", "T", "d_k"}));
+  CHECK(turned["row_max"]["letters"] == json({"H", "T"}));
+  CHECK(turned["output"]["value"] == "W_o concat + b_o");
+  CHECK(plain["output"]["value"] == "concat W_o + b_o");
+  CHECK_THAT(run({"stages", columns}).out, Contains("H × d_k × T") && Contains("d_model × T"));
+  CHECK_THAT(run({"stages", columns, "-f", "markdown"}).out, Contains("| d_model, T |"));
+}
+
+TEST_CASE("columns: explain and the page write what show writes") {
+  CHECK_THAT(run({"explain", columns, "--head", "1"}).out,
+             Contains("q = W_q x") && Contains("k·q of key") && Contains("head_out = Σ v α"));
+  Folder folder;
+  for (const auto& [source, is_turned] :
+       {std::pair(columns, true), {"data/quickstart.json", false}}) {
+    const std::string path = folder.path("page.html");
+    REQUIRE(run({"report", source, "-o", path}).code == 0);
+    const std::string page = folder.read("page.html");
+    const std::string start = "id=\"data\">";
+    const std::size_t at = page.find(start) + start.size();
+    const json data = json::parse(page.substr(at, page.find("</script>", at) - at));
+    CHECK(data["layers"][0]["columns"] == is_turned);
+  }
 }

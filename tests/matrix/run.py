@@ -33,7 +33,7 @@ from share import share_of
 from starter import Starter
 
 REPORT = re.compile(r"Sanitizer|runtime error:|^==\d+==", re.M)
-LINE = re.compile("(mha-inspect|note|warning): ")
+LINE = re.compile("(mha-inspect|note|warning): |  ")  # a mistake in JSON is shown with two more lines
 ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8", "ASAN_OPTIONS": "exitcode=99:malloc_context_size=1", "UBSAN_OPTIONS": "exitcode=99:print_stacktrace=1"}
 
 

@@ -193,8 +193,10 @@ def names(folder):
     for more in ({}, {"W_o": O}):
         write_json(os.path.join(folder, "numbered.json"), {"X": X, **split, **more})
         for heads in ([], ["--num-heads", "2"]):
-            refused("numbered heads", folder, ["numbered.json", *heads], "W_q=np.stack([W_q1, W_q2])",
-                    "W_k=np.stack([W_k1, W_k2])", "W_v=np.stack([W_v1, W_v2])", "in JSON it is the list of them")
+            output("numbered heads", folder, ["numbered.json", *heads], attention(X @ Q, X @ K, X @ V, H, more.get("W_o")))
+        gap = {name.replace("W_k2", "W_k3"): a for name, a in split.items()}
+        write_json(os.path.join(folder, "gap.json"), {"X": X, **gap, **more})
+        refused("numbered heads with a gap", folder, ["gap.json"], "W_k=np.stack([W_k1, W_k3])", "in JSON it is the list of them")
     stacked = {f"W_{name}": np.stack([split[f"W_{name}{h + 1}"] for h in range(H)]) for name in "qkv"}
     write_json(os.path.join(folder, "stacked.json"), {"X": X, **stacked, "W_o": O})
     output("stacked heads", folder, ["stacked.json"], expected)

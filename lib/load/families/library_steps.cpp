@@ -1,10 +1,13 @@
 // Layers of libraries and other languages: nn.MultiheadAttention, TransformerLens, Julia, timm.
 
 #include <mha/files/text.hpp>
+#include <mha/load/described_names.hpp>
+#include <mha/load/described_tensors.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/steps.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/ranges.h>
 
@@ -95,7 +98,17 @@ bool has_axis_of_heads(const Group& group) {
 }
 
 bool has_kernels_of_matrices(const Group& group) {
-  return group.shape("query.kernel").size() == 2;
+  return group.shape("query.kernel").size() == 2 || group.shape("query_dense.vars.0").size() == 2;
+}
+
+/// Whether arrays without names are those of Keras' MultiHeadAttention: (E, H, d) for queries, each
+/// with its bias (H, d) or none with one, and (H, d, E) for the output.
+bool is_weights_of_keras(const Group& group) {
+  const bool biases = group.has("arr_7");
+  const Shape query = group.shape("arr_0"), output = group.shape(biases ? "arr_6" : "arr_3");
+  if (query.size() != 3 || output.size() != 3 || output[0] != query[1]) return false;
+  return biases ? group.shape("arr_1") == Shape{query[1], query[2]} && !group.beside("arr_8", 0)
+                : group.shape("arr_1").size() == 3 && !group.has("arr_4");
 }
 
 /// Accepts only timm's plain vision transformers and Swin, by the model's name: other models of
@@ -222,6 +235,41 @@ void step_julia_heads(LayerReading& to, const JsonTree& arguments) {
   if (heads == 0) fail("{} is missing: the heads count from 1", to.source_of("PQ.head_1"));
   for (const auto& [canonical, name] : arguments.members)
     to.put(canonical, stacked(to, name.text, heads), fmt::format("{}.head_1", name.text));
+}
+
+/// {"W_q": "heads.{head}.q.weight|…", …}: takes each head's nn.Linear, (d_h, dim), and its bias.
+void step_stacked_heads(LayerReading& to, const JsonTree& arguments) {
+  const Group& group = to.group();
+  const auto stack = [&](const std::string& canonical, const std::string& name, bool turned) {
+    std::vector<io::Entry> heads;
+    const io::Entry* first = nullptr;
+    while (const io::Entry* const head =
+               group.elsewhere(group.prefix + with_head(name, heads.size()))) {
+      if (!first) first = head;
+      if (head->shape != first->shape || head->shape.size() != (turned ? 2 : 1))
+        fail("{} is {}: {} expected, as of head 0", to.source_of(*head), to_string(head->shape),
+             turned ? to_string(first->shape) : "a vector");
+      heads.push_back(turned ? turned_entry(*head, "oi", "io") : *head);
+      group.use(*head);
+    }
+    if (first) to.put(canonical, stacked_entry(heads).read(), *first);
+  };
+  for (const auto& [canonical, names] : arguments.members)
+    for (const std::string_view name : split_at(names.as_text(canonical), '|'))
+      if (group.has(with_head(std::string(name), 0))) {
+        stack(canonical, std::string(name), true);
+        stack("b" + canonical.substr(1), bias_beside(std::string(name)), false);
+        break;
+      }
+}
+
+/// {"X": NAME}: learned rows (1, T, dim) are the queries' input.
+void step_query_rows(LayerReading& to, const JsonTree& arguments) {
+  for (const auto& [canonical, name] : arguments.members) {
+    const Tensor rows = to.read(name.as_text(canonical));
+    const Shape shape = squeezed(rows.shape(), 2);
+    to.put(canonical, rows.reshaped(shape), name.as_text(canonical));
+  }
 }
 
 /// Tokens are columns, and X is added.

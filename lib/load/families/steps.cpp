@@ -23,6 +23,7 @@ constexpr GroupTest tests[]{
     {"below_a_module", is_below_a_module},
     {"axis_of_heads", has_axis_of_heads},
     {"kernels_are_matrices", has_kernels_of_matrices},
+    {"weights_of_keras", is_weights_of_keras},
     {"of_graph", is_of_graph},
 };
 
@@ -62,6 +63,8 @@ constexpr LayerStep steps_of_layers[]{
     {"window_bias", step_window_bias, "table index"},
     {"multihead_attention", step_multihead_attention},
     {"transformer_lens", step_transformer_lens},
+    {"stacked_heads", step_stacked_heads, "*"},
+    {"query_rows", step_query_rows, "*"},
     {"julia_heads", step_julia_heads, "*"},
     {"columns", step_columns},
     {"graph", step_graph},

@@ -97,12 +97,15 @@ void settle_t5_feed_forward(const Group& group, Description& description,
 bool is_below_a_module(const Group& group);
 bool has_axis_of_heads(const Group& group);
 bool has_kernels_of_matrices(const Group& group);
+bool is_weights_of_keras(const Group& group);
 void step_plain_vision(LayerReading& to, const JsonTree& arguments);
 void step_multihead_attention(LayerReading& to, const JsonTree& arguments);
 void step_transformer_lens(LayerReading& to, const JsonTree& arguments);
 void settle_transformer_lens(const Group& group, Description& description,
                              const JsonTree& arguments);
 void step_julia_heads(LayerReading& to, const JsonTree& arguments);
+void step_stacked_heads(LayerReading& to, const JsonTree& arguments);
+void step_query_rows(LayerReading& to, const JsonTree& arguments);
 void step_columns(LayerReading& to, const JsonTree& arguments);
 
 // graph_steps.cpp

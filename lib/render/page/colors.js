@@ -96,3 +96,14 @@ function painter({ low, high, signed, log }) {
     },
   };
 }
+
+/// Puts an image, a row a query and a column a key, on a canvas: turned round where tokens are columns.
+function putMap(canvas, image, turned) {
+  const { width, height } = image;
+  canvas.width = turned ? height : width;
+  canvas.height = turned ? width : height;
+  const put = turned ? new ImageData(height, width) : image;
+  const from = new Uint32Array(image.data.buffer), to = new Uint32Array(put.data.buffer);
+  if (turned) from.forEach((pixel, at) => { to[(at % width) * height + Math.floor(at / width)] = pixel; });
+  canvas.getContext('2d').putImageData(put, 0, 0);
+}

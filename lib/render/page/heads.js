@@ -59,10 +59,7 @@ function drawSmall(canvas, layer, rows, hidden, log) {
   const height = Math.min(rows.rows, most), width = Math.min(rows.cols, most);
   const high = hasCommonRange() ? commonHigh : rows.range().high;
   const paint = painter({ low: 0, high, log });
-  canvas.width = width;
-  canvas.height = height;
-  const context = canvas.getContext('2d');
-  const image = context.createImageData(width, height);
+  const image = new ImageData(width, height);
   const best = new Float64Array(width), alarm = channels(themed('--mark').slice(1));
   for (let y = 0; y < height; ++y) {
     best.fill(-Infinity);
@@ -83,7 +80,7 @@ function drawSmall(canvas, layer, rows, hidden, log) {
       image.data[at + 3] = 255;
     }
   }
-  context.putImageData(image, 0, 0);
+  putMap(canvas, image, layer.columns);
 }
 
 /// Small maps are drawn when they come into view, and again when the colours change.
@@ -117,7 +114,7 @@ function cardOf(l, h) {
     el('span', { class: 'card-name' }),
     el('span', { class: 'card-value' }),
     el('span', { class: 'card-kind' }, kind || '\u00a0'));
-    card.style.setProperty('--shape', `${layer.S} / ${layer.T}`);
+    card.style.setProperty('--shape', layer.columns ? `${layer.T} / ${layer.S}` : `${layer.S} / ${layer.T}`);
     inView.observe(card);
     cards.set(key, card);
   }

@@ -70,6 +70,7 @@ function drawControls() {
     if (measureOf(layer, state.head, one) !== null)
       words.push(`${one.replaceAll('_', ' ')} ${measureText(layer, state.head, one)}`);
   }
+  $('matrix-axes').textContent = layer.columns ? 'one row per key, one column per query' : 'one row per query, one column per key';
   $('head-facts').textContent = words.join(' · ');
   $('query-title').textContent = `Query ${named(state.query, queryLabels(layer))}`;
   $('footer').textContent = `${accuracy(layer)} Made by ${page.program}.`;

@@ -55,13 +55,28 @@ class Matrix {
     return isHidden(this.layer, this.head.hidden, query, key);
   }
 
+  /// The axis down the matrix and the one across it: queries and keys, or keys and queries where
+  /// tokens are columns.
+  sides() {
+    const { window: view, layer } = this;
+    const queries = { first: view.q, count: view.rows, labels: queryLabels(layer) };
+    const keys = { first: view.k, count: view.cols, labels: keyLabels(layer) };
+    return layer.columns ? [keys, queries] : [queries, keys];
+  }
+  /// The pixels along the keys and along the queries.
+  extent() {
+    const { width, height } = this.place;
+    return this.layer.columns ? [height, width] : [width, height];
+  }
+
   /// The cell under the pointer; where a pixel covers several, the largest of them.
   cellAt(event) {
     const { place, window: view } = this;
     if (!place) return null;
     const box = this.marks.getBoundingClientRect();
-    const x = event.clientX - box.left - place.left, y = event.clientY - box.top - place.top;
-    if (x < 0 || y < 0 || x >= place.width || y >= place.height) return null;
+    const across = event.clientX - box.left - place.left, down = event.clientY - box.top - place.top;
+    if (across < 0 || down < 0 || across >= place.width || down >= place.height) return null;
+    const [x, y] = this.layer.columns ? [down, across] : [across, down], [wide, high] = this.extent();
     const range = (at, size, count, first) => {
       const low = Math.floor((at / size) * count);
       const high = Math.max(low + 1, Math.floor(((at + 1) / size) * count));
@@ -71,8 +86,8 @@ class Matrix {
     if (this.isPooled()) return this.strongestOfPool(y, x);
     if (place.cell >= 1)
       return { query: view.q + Math.floor(y / place.cell), key: view.k + Math.floor(x / place.cell) };
-    const [q0, q1] = range(y, place.height, view.rows, view.q);
-    const [k0, k1] = range(x, place.width, view.cols, view.k);
+    const [q0, q1] = range(y, high, view.rows, view.q);
+    const [k0, k1] = range(x, wide, view.cols, view.k);
     let best = { query: q0, key: k0 }, most = -Infinity;
     for (let q = q0; q < q1; ++q)
       for (let k = k0; k < k1; ++k)
@@ -87,8 +102,9 @@ class Matrix {
       const first = Math.floor(((at / size) * total) / factor) * factor;
       return [first, Math.min(first + factor, total)];
     };
-    const [q0, q1] = pool(y, this.place.height, pooled.queries, layer.T);
-    const [k0, k1] = pool(x, this.place.width, pooled.keys, layer.S);
+    const [wide, high] = this.extent();
+    const [q0, q1] = pool(y, high, pooled.queries, layer.T);
+    const [k0, k1] = pool(x, wide, pooled.keys, layer.S);
     let best = { query: (q0 + q1) >> 1, key: (k0 + k1) >> 1 }, most = 0;
     for (let q = q0; q < q1; ++q)
       for (let i = q * weights.kept; i < (q + 1) * weights.kept; ++i)
@@ -140,21 +156,21 @@ class Matrix {
     if (!rows || outer < 100) return; // not laid out yet: a resize follows
     this.fitWindow(layer);
     const view = this.window;
-    const labels = { q: queryLabels(layer), k: keyLabels(layer) };
+    const [down, across] = this.sides();
     const style = getComputedStyle(document.body);
     const measure = sized(this.canvas, 1, 1);
     measure.font = `11px ${style.fontFamily}`;
     const widest = (list) => Math.min(longestLabel, Math.max(...(list || ['0000'])
       .slice(0, 2000).map((label) => measure.measureText(label).width)));
 
-    const fits = (margin) => (outer - margin - 8) / view.cols;
+    const fits = (margin) => (outer - margin - 8) / across.count;
     const readable = fits(90) >= 9;
-    const left = Math.ceil((readable && labels.q ? widest(labels.q) : 26) + 10);
-    const top = Math.ceil((readable && labels.k ? widest(labels.k) : 14) + 10);
+    const left = Math.ceil((readable && down.labels ? widest(down.labels) : 26) + 10);
+    const top = Math.ceil((readable && across.labels ? widest(across.labels) : 14) + 10);
     const high = 760;
-    const size = Math.min(fits(left), Math.max(high / view.rows, 6), 48);
+    const size = Math.min(fits(left), Math.max(high / down.count, 6), 48);
     const cell = size >= 1 ? Math.floor(size) : size;
-    const width = Math.floor(cell * view.cols), height = Math.max(1, Math.floor(cell * view.rows));
+    const width = Math.floor(cell * across.count), height = Math.max(1, Math.floor(cell * down.count));
     const legend = 40;
     this.place = { left, top, cell, width, height };
     this.marks.dataset.place = JSON.stringify({ ...this.place, ...view }); // for tests
@@ -179,11 +195,10 @@ class Matrix {
   paint(context) {
     const layer = this.layer, rows = this.shownRows(), view = this.window;
     const pooled = this.isPooled() ? this.head.pooled : null;
-    const labels = { q: queryLabels(layer), k: keyLabels(layer) };
     const { left, top, width, height } = this.place, paint = this.painter();
     this.paintCells(context, pooled || rows, paint,
       pooled ? { q: 0, k: 0, rows: pooled.rows, cols: pooled.cols } : view, this.place, layer);
-    this.drawAxes(context, view, labels, this.readable);
+    this.drawAxes(context, this.sides(), this.readable);
     drawLegend(context, paint, left, top + height + 16, Math.min(width, 240));
   }
 
@@ -191,12 +206,12 @@ class Matrix {
   /// the cells of `rows`, which may be pools of queries and keys.
   paintCells(context, rows, paint, view, { left, top, width, height, cell }, layer) {
     const ratio = window.devicePixelRatio || 1;
-    const fewer = width * ratio < view.cols || height * ratio < view.rows;
-    const w = fewer ? Math.min(Math.round(width * ratio), view.cols) : view.cols;
-    const h = fewer ? Math.min(Math.round(height * ratio), view.rows) : view.rows;
-    const picture = el('canvas', { width: w, height: h });
-    const pixels = picture.getContext('2d');
-    const image = pixels.createImageData(w, h);
+    const [wide, high] = this.extent();
+    const fewer = wide * ratio < view.cols || high * ratio < view.rows;
+    const w = fewer ? Math.min(Math.round(wide * ratio), view.cols) : view.cols;
+    const h = fewer ? Math.min(Math.round(high * ratio), view.rows) : view.rows;
+    const picture = el('canvas');
+    const image = new ImageData(w, h);
     const best = new Float64Array(w);
     const none = channels(themed('--hidden').slice(1)), alarm = channels(themed('--mark').slice(1));
     const columns = Array.from({ length: view.cols }, (_, c) => Math.floor((c * w) / view.cols));
@@ -222,11 +237,12 @@ class Matrix {
         image.data[at + 3] = 255;
       }
     }
-    pixels.putImageData(image, 0, 0);
+    putMap(picture, image, layer.columns);
     context.imageSmoothingEnabled = false;
     // The last pools may reach beyond the map.
-    const right = rows.pooled ? (view.cols * rows.keys) / layer.S : 1;
-    const bottom = rows.pooled ? (view.rows * rows.queries) / layer.T : 1;
+    const ofKeys = rows.pooled ? (view.cols * rows.keys) / layer.S : 1;
+    const ofQueries = rows.pooled ? (view.rows * rows.queries) / layer.T : 1;
+    const [right, bottom] = layer.columns ? [ofQueries, ofKeys] : [ofKeys, ofQueries];
     context.save();
     context.beginPath();
     context.rect(left, top, width, height);
@@ -235,7 +251,7 @@ class Matrix {
     context.restore();
   }
 
-  drawAxes(context, view, labels, readable) {
+  drawAxes(context, [down, across], readable) {
     const { left, top, cell, width, height } = this.place;
     context.fillStyle = themed('--quiet');
     context.textBaseline = 'middle';
@@ -250,21 +266,21 @@ class Matrix {
     };
     context.font = `${Math.min(11, Math.max(9, cell - 1))}px ${getComputedStyle(document.body).fontFamily}`;
     context.textAlign = 'right';
-    for (let r = 0; r < view.rows; ++r)
-      if ((view.q + r) % step(labels.q) === 0)
-        context.fillText(cut(text(labels.q, view.q + r)), left - 6, top + (r + 0.5) * cell);
-    for (let c = 0; c < view.cols; ++c) {
-      if ((view.k + c) % step(labels.k) !== 0) continue;
+    for (let r = 0; r < down.count; ++r)
+      if ((down.first + r) % step(down.labels) === 0)
+        context.fillText(cut(text(down.labels, down.first + r)), left - 6, top + (r + 0.5) * cell);
+    for (let c = 0; c < across.count; ++c) {
+      if ((across.first + c) % step(across.labels) !== 0) continue;
       context.save();
       context.translate(left + (c + 0.5) * cell, top - 6);
-      if (readable && labels.k) {
+      if (readable && across.labels) {
         context.rotate(-Math.PI / 2);
         context.textAlign = 'left';
       } else {
         context.textAlign = 'center';
         context.translate(0, -5);
       }
-      context.fillText(cut(text(labels.k, view.k + c)), 0, 0);
+      context.fillText(cut(text(across.labels, across.first + c)), 0, 0);
       context.restore();
     }
     context.strokeStyle = themed('--line');
@@ -277,8 +293,9 @@ class Matrix {
     if (!place || this.head === null) return;
     const context = this.marks.getContext('2d');
     context.clearRect(0, 0, this.marks.width, this.marks.height);
-    const { left, top, cell, width, height } = place;
-    const line = (x, y, w, h, color, thick) => {
+    const { left, top, cell } = place, [width, height] = this.extent();
+    const line = (keyAt, queryAt, keys, queries, color, thick) => {
+      const [x, y, w, h] = this.layer.columns ? [queryAt, keyAt, queries, keys] : [keyAt, queryAt, keys, queries];
       context.strokeStyle = color;
       context.lineWidth = thick;
       context.strokeRect(left + x - thick / 2, top + y - thick / 2, w + thick, h + thick);

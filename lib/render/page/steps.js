@@ -75,7 +75,7 @@ function drawSteps(head) {
 
   if (head.q) {
     const { stage, given } = layer.stages.q;
-    const formula = { q: layer.biased ? 'q = x W_q + b_q' : 'q = x W_q', q_norm: 'q_norm: q, normalised', q_rope: 'q_rope: q, rotated to its position' }[stage];
+    const formula = { q: `q = ${product(layer, 'x', 'W_q')}${layer.biased ? ' + b_q' : ''}`, q_norm: 'q_norm: q, normalised', q_rope: 'q_rope: q, rotated to its position' }[stage];
     parts.push(step(++number, 'The query', given ? `${stage}, as given` : formula,
       vectorRow(stage, head.q.row(q), typeOf(head.q))));
   }
@@ -83,24 +83,27 @@ function drawSteps(head) {
   const chosen = order.find((one) => one.key === state.key);
   if (chosen && !listed.includes(chosen)) listed.push(chosen);
   parts.push(step(++number, head.masked || head.scores || head.q ? 'Compare with the keys' : 'Weights', compareFormula(layer, head), keyTable(head, listed, order, hiddenKeys, absent, labels)));
-  if (head.v) parts.push(step(++number, 'Weigh the values', 'head_out = Σ α v', valueRows(head, listed, order, absent, labels, q)));
+  if (head.v) parts.push(step(++number, 'Weigh the values', layer.columns ? 'head_out = Σ v α' : 'head_out = Σ α v', valueRows(head, listed, order, absent, labels, q)));
   else if (head.head_out) parts.push(step(++number, 'The head’s output', 'head_out', vectorRow('head_out', head.head_out.row(q), typeOf(head.head_out))));
   const sentence = contributionSentence(layer, q);
-  if (sentence) parts.push(step(++number, ...(layer.projects ? ['Project to the output', 'head_result = head_out W_o[h]']
-    : ['Join the heads', 'there is no W_o: the head keeps its columns of the output']), el('p', {}, sentence)));
+  if (sentence) parts.push(step(++number, ...(layer.projects ? ['Project to the output', `head_result = ${product(layer, 'head_out', 'W_o[h]')}`]
+    : ['Join the heads', `there is no W_o: the head keeps its ${layer.columns ? 'rows' : 'columns'} of the output`]), el('p', {}, sentence)));
   box.replaceChildren(...parts);
 }
 
+/// W x where tokens are columns, else x W.
+const product = (layer, x, W) => (layer.columns ? `${W} ${x}` : `${x} ${W}`);
+const dotName = (layer) => (layer.columns ? 'k·q' : 'q·k');
 function compareFormula(layer, head) {
   if (!head.masked && !head.scores && !head.q) return 'α, the largest first';
   const cap = layer.softcap ? `, capped at ${layer.softcap}` : '';
-  return `scaled = ${rounded(layer.scale)} · q·k${cap}, α = softmax(masked)`;
+  return `scaled = ${rounded(layer.scale)} · ${dotName(layer)}${cap}, α = softmax(masked)`;
 }
 
 /// What is known of keys, as columns: [name, title].
 function keyColumns(keys) {
   const has = ([name]) => name === 'key' || keys.some((one) => one[name] !== undefined);
-  return [['key', 'key'], ['score', 'q·k'], ['scaled', 'scaled'], ['masked', 'masked'], ['weight', 'α']].filter(has);
+  return [['key', 'key'], ['score', dotName(layers[state.layer])], ['scaled', 'scaled'], ['masked', 'masked'], ['weight', 'α']].filter(has);
 }
 function figureOf(one, name) {
   return name === 'weight' ? fixed(one.weight) : one[name] === undefined ? '' : rounded(one[name]);
@@ -176,7 +179,7 @@ function dotText(head, query, key) {
   const few = 6;
   const terms = Array.from(a.slice(0, few), (value, i) => `${rounded(value, 3)}·${rounded(b[i], 3)}`);
   const more = a.length > few ? ` + … ${a.length - few} more` : '';
-  return `q·k of key ${key}: ${terms.join(' + ')}${more} = ${rounded(dot(a, b))}`;
+  return `${dotName(layers[state.layer])} of key ${key}: ${terms.join(' + ')}${more} = ${rounded(dot(a, b))}`;
 }
 const dot = (a, b) => a.reduce((total, value, i) => total + value * b[i], 0);
 

@@ -203,7 +203,7 @@ TEST_CASE("config.json: what is no plain value, or is there twice, is seen", "[i
   }
   for (const std::string& text :
        {std::string(), std::string("{\"x\": 4}\0", 9), std::string("{}\0{", 4)})
-    CHECK_THAT(read(text), Contains("not valid JSON at byte"));
+    CHECK_THAT(read(text), Contains("config.json: line 1, column "));
 }
 
 TEST_CASE("an unfinished writer leaves nothing behind, and the old file untouched", "[io]") {

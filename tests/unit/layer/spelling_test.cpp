@@ -87,14 +87,14 @@ TEST_CASE("names: heads that are numbered are one weight's") {
   };
   for (const Case& one : {Case{"W_q1", "W_q", 1}, Case{"Wk_12", "W_k", 12}, Case{"W2v", "W_v", 2},
                           Case{"W_O_0", "W_o", 0}, Case{"layers.3.W_q_1", "W_q", 1},
-                          Case{"q_proj2.weight", "W_q", 2}}) {
+                          Case{"q_proj2.weight", "W_q", 2}, Case{"b_q1", "b_q", 1}}) {
     INFO(one.name);
     const std::optional<NumberedHead> head = numbered_head(one.name);
     REQUIRE(head);
     CHECK(head->weight == one.weight);
     CHECK(head->number == one.number);
   }
-  for (const char* other : {"W_q", "W_1", "b_q1", "q1", "net.0.weight", "layers.1.q_proj.weight",
+  for (const char* other : {"W_q", "W_1", "q1", "net.0.weight", "layers.1.q_proj.weight",
                             "W_q99999999999999999999", "W_kv1", "W_qkv2"})
     CHECK_FALSE(numbered_head(other));
 }

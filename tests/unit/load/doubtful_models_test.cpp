@@ -329,7 +329,7 @@ TEST_CASE("config.json: null, 0 and what Python writes", "[model]") {
   CHECK(open(R"({"x": null})") == "null");
   CHECK(open(R"({"x": NaN, "y": [0.0, Infinity], "z": "NaN \" NaN"})") == "NaN");
   CHECK(open(R"({"x": -Infinity})") == "-Infinity");
-  CHECK(open(R"({"x": Nan})").find("not valid JSON") != std::string::npos);
+  CHECK(open(R"({"x": Nan})").find("a value expected") != std::string::npos);
   CHECK(open(std::string("\xff\xfe{\0}\0", 6)).find("text in UTF-16") != std::string::npos);
   const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
   CHECK(open(pointer).find("a Git LFS pointer, not the file itself") != std::string::npos);
