@@ -226,3 +226,46 @@ TEST_CASE("T5: block 0's buckets in every block, none in cross-attention") {
     CHECK(difference(file.load(*layer, id).layer, *layer) == "");
   }
 }
+
+TEST_CASE("Swin: a table and an index that do not go together are refused") {
+  struct Row {
+    mha::Shape table, index;
+    std::int64_t number; ///< in the index
+    const char* said;
+  };
+  for (const Row& row :
+       {Row{{9, 3},
+            {4, 4},
+            9,
+            "relative_position_index holds 9 at [0, 0]: a row of the table "
+            "expected, 0 to 8"},
+        {{9, 3}, {4, 4}, -1, "relative_position_index holds -1 at [0, 0]"},
+        {{9, 3},
+         {2, 4},
+         0,
+         "relative_position_index is (2, 4): a row for each token of a window "
+         "and as many columns expected"},
+        {{9, 3},
+         {5, 5},
+         0,
+         "relative_position_bias_table, a part of it, is (3, 5, 5): it does not broadcast"},
+        {{10, 3},
+         {},
+         0,
+         "relative_position_bias_table is (10, 3): without "
+         "self.relative_position_index a square window's (2 M - 1)² rows expected"},
+        {{27}, {}, 0, "relative_position_bias_table is (27,): (rows, heads) expected"}}) {
+    const CanonicalLayer layer({.T = 4});
+    Checkpoint file(R"({"model_type": "swin"})");
+    const std::string prefix = "encoder.layers.0.blocks.0.attention.";
+    file.linears(prefix, {"self.query", "self.key", "self.value", "output.dense"}, layer);
+    file.add(prefix + "self.relative_position_bias_table", mha::Tensor(mha::DType::f32, row.table));
+    mha::Tensor index(mha::DType::i64, row.index);
+    if (!row.index.empty()) {
+      index.as_mutable<std::int64_t>()[0] = row.number;
+      file.add(prefix + "self.relative_position_index", index);
+    }
+    INFO(row.said);
+    CHECK_THROWS_WITH(file.load(layer, with("num_heads", "3")), Catch::Contains(row.said));
+  }
+}
