@@ -116,6 +116,10 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
   if (const std::size_t sum = time + height + width; layer.positions.rank() == 2 && sum != pairs)
     fail("{}: mrope_section is {},{},{}: {} pairs, but {} are rotated", origin("mrope_section"),
          time, height, width, sum, pairs);
+  if (time == 0 && height + width > 0 && layer.positions.rank() != 2)
+    fail("{}: mrope_section is 0,{},{}: all pairs turn by rows and columns, which are not known; "
+         "give <positions=FILE>, (3, {}): zeros, each token's row, its column",
+         origin("mrope_section"), height, width, layer.dims.T);
   if (s.rope_scaling == RopeScaling::yarn && s.rope_beta_slow > s.rope_beta_fast)
     fail("{}: rope_beta_slow is {}, rope_beta_fast {}: the first must not be the larger one",
          origin(s.origins.count("rope_beta_slow") ? "rope_beta_slow" : "rope_beta_fast"),

@@ -52,6 +52,27 @@ json row_of(const json& object, const std::string& stage) {
 
 } // namespace
 
+TEST_CASE_METHOD(DiffLayer, "diff: a difference that the softmax does not see is named as such") {
+  dump("ref.json", {"-s", "scores,weights"});
+  const json reference = json::parse(folder.read("ref.json"));
+  const auto against = [&](double row, double one) {
+    json other = reference;
+    std::size_t t = 0;
+    for (json& head : other["scores"]["data"])
+      for (json& query : head)
+        for (json& score : query)
+          score = score.get<double>() + row * static_cast<double>(++t / 3) + (t == 5 ? one : 0);
+    // Of weights that follow from another score, nothing of the kind is printed.
+    if (one != 0) other["weights"]["data"][0][1][0] = 0.5;
+    return flat(diff({"--against", folder.write("other.json", other.dump())}).out);
+  };
+  CHECK_THAT(against(0.25, 0),
+             Contains("weights agrees all the same: what differs in scores has no "
+                      "effect there"));
+  CHECK_THAT(against(0, 0.25), !Contains("all the same"));
+  CHECK(diff({"--against", folder.path("other.json")}).code == 1);
+}
+
 TEST_CASE_METHOD(DiffLayer, "diff: a dump of the layer itself is equal") {
   for (const char* name : {"ref.npz", "ref.safetensors", "ref.json", "ref"}) {
     const std::string reference = dump(name);

@@ -161,7 +161,7 @@ void Checkpoint::write() {
 LoadedLayer Checkpoint::load(const CanonicalLayer& layer, Request more) {
   write();
   more.sources.insert(more.sources.begin(), path_);
-  for (const char* name : {"X", "X_kv"})
+  for (const char* name : {"X", "X_kv", "positions"})
     if (layer.has(name)) {
       // Beside the checkpoint, not in it.
       const std::string file = path_ + "/" + name + ".npy";

@@ -327,7 +327,26 @@ std::vector<Mistake> port_mistakes() {
 }
 
 std::vector<Mistake> mistakes_of_maps() {
-  return {{"sinks.added", "row_max", always,
+  /// The log-sum-exp by f(greatest score, Σ e^(score − greatest)).
+  const auto lse_by = [](auto f) {
+    return [f](I& o) {
+      o.shown.push_back([f](const I&, Stages& s) {
+        for (std::size_t i = 0; i < s["logsumexp"].values.size(); ++i) {
+          const double max = s["row_max"].values[i];
+          s["logsumexp"].values[i] = f(max, std::exp(s["logsumexp"].values[i] - max));
+        }
+      });
+    };
+  };
+  return {{"logsumexp.form", "logsumexp", always,
+           lse_by([](double, double sum) { return std::log(sum); })},
+          {"logsumexp.form", "logsumexp", always, lse_by([](double max, double) { return max; })},
+          {"logsumexp.form", "logsumexp", always, lse_by([](double, double sum) { return sum; })},
+          {"logsumexp.form", "logsumexp", always,
+           lse_by([](double max, double sum) { return -max - std::log(sum); })},
+          {"logsumexp.form", "logsumexp", always,
+           lse_by([](double max, double sum) { return max + std::log2(sum); })},
+          {"sinks.added", "row_max", always,
            [](I& o) {
              o.layer.sinks = Array({o.layer.H});
              for (std::size_t h = 0; h < o.layer.H; ++h) o.layer.sinks(h) = 0.4 - 0.3 * real(h);

@@ -1,5 +1,5 @@
 // The denominator of the softmax made otherwise: numbers added to it, the maximum subtracted on one
-// side of the division alone, a mean in place of the sum, no division.
+// side of the division alone, a mean in place of the sum, no division; other log-sum-exps.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
@@ -19,20 +19,26 @@ struct SoftmaxRow {
 };
 using Denominator = std::function<double(const SoftmaxRow&)>;
 
-/// The row sums by which the exponentials of this layer are divided to get the reference's weights.
-void redivide(Layer& layer, const Denominator& f) {
-  const std::vector<Tensor> values = values_of(layer, {Stage::row_max, Stage::row_sum});
+/// A stage with a number for each row, made of the softmax's rows. A row that is hidden entirely
+/// keeps its own.
+Tensor rows_by(const Layer& layer, Stage stage, const Denominator& f) {
+  const std::vector<Tensor> values = values_of(layer, {Stage::row_max, Stage::row_sum, stage});
   const bool naive = layer.settings.softmax == Softmax::naive;
-  Tensor sums = copied(values[1]);
-  by_precision(sums.dtype(), [&]<class T>(T) {
-    const auto to = sums.as_mutable<T>();
+  Tensor rows = copied(values[2]);
+  by_precision(rows.dtype(), [&]<class T>(T) {
+    const auto to = rows.as_mutable<T>();
     for (std::size_t i = 0; i < to.size(); ++i) {
-      const double max = value_at(values[0], i), sum = static_cast<double>(to[i]);
-      if (sum > 0 && std::isfinite(max)) // a row that is hidden entirely has no denominator
+      const double max = value_at(values[0], i), sum = value_at(values[1], i);
+      if (sum > 0 && std::isfinite(max))
         to[i] = static_cast<T>(f({max, naive ? 0 : max, sum, layer.dims.S_all}));
     }
   });
-  give(layer, Stage::row_sum, std::move(sums));
+  return rows;
+}
+
+/// Divides the exponentials of this layer so that the reference's weights result.
+void redivide(Layer& layer, const Denominator& f) {
+  give(layer, Stage::row_sum, rows_by(layer, Stage::row_sum, f));
 }
 
 /// Adds the change for a reference whose saved row sums are these denominators, and for one whose
@@ -53,6 +59,28 @@ Denominator with_added(double number, bool after_shift) {
   return [number, after_shift](const SoftmaxRow& row) {
     return row.sum + number * std::exp((after_shift ? row.max : 0) - row.shift);
   };
+}
+
+/// What kernels return for the log-sum-exp: a part of it, or of other numbers.
+void add_logsumexps(ChangeList& list) {
+  const auto add = [&](const char* did, const Denominator& f) {
+    list.add_rows("logsumexp.form", StageSet{Stage::logsumexp}, did,
+                  "return the row's maximum plus the natural logarithm of the sum of e^(score − "
+                  "maximum)",
+                  [f](Layer& edited) {
+                    give(edited, Stage::logsumexp, rows_by(edited, Stage::logsumexp, f));
+                  });
+  };
+  const auto sum = [](const SoftmaxRow& row) { return row.sum * std::exp(row.shift - row.max); };
+  add("returns the logarithm of the sum for the log-sum-exp, without the row's maximum",
+      [sum](const SoftmaxRow& row) { return std::log(sum(row)); });
+  add("returns the row's maximum for the log-sum-exp",
+      [](const SoftmaxRow& row) { return row.max; });
+  add("returns the sum of the exponentials for their log-sum-exp", sum);
+  add("returns the log-sum-exp with the opposite sign",
+      [sum](const SoftmaxRow& row) { return -row.max - std::log(sum(row)); });
+  add("adds the logarithm in base 2 to the row's maximum, which is in base e",
+      [sum](const SoftmaxRow& row) { return row.max + std::log2(sum(row)); });
 }
 
 std::vector<Change> denominator_changes(const Subject& subject) {
@@ -76,6 +104,7 @@ std::vector<Change> denominator_changes(const Subject& subject) {
   if (subject.layer.dims.S_all > 1)
     add("softmax.denominator", "divides the exponentials by their mean over the keys", by_sum,
         [](const SoftmaxRow& row) { return row.sum / static_cast<double>(row.keys); });
+  add_logsumexps(list);
   list.all_rare();
   return list.take();
 }
@@ -98,7 +127,7 @@ Change denominator_change(double added, bool after_shift) {
   return change;
 }
 
-const Theme denominator_theme{"denominator", "softmax.denominator softmax.added",
+const Theme denominator_theme{"denominator", "softmax.denominator softmax.added logsumexp.form",
                               denominator_changes};
 
 } // namespace mha

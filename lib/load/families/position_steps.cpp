@@ -92,6 +92,30 @@ void step_rotary(LayerReading& to, const JsonTree& arguments) {
   set_rotary(to, rotary);
 }
 
+/// A rotation in two dimensions, of patches: of a head's d / 2 pairs the first half turns by the
+/// row and the second by the column, pair i of each by base^(−4 i / d). Frequencies of one
+/// dimension, base^(−2 p / d) of pair p, become these by longrope's divisors. {"base": NUMBER}
+void step_patch_rotary(LayerReading& to, const JsonTree& arguments) {
+  const double base =
+      to.positive_number({"rope_theta"}).value_or(number_in(arguments, "base").value_or(100));
+  const std::optional<std::size_t> width = to.head_width();
+  if (!width) return; // the number of heads is missing, which is an error of its own
+  if (*width % 4 != 0)
+    fail("{}: heads of {} numbers: a multiple of 4 expected for a rotation by rows and columns",
+         to.group().contents->name, *width);
+  const std::size_t quarter = *width / 4;
+  const auto d = static_cast<double>(*width);
+  Tensor divisors(DType::f64, {2 * quarter});
+  for (std::size_t p = 0; p < 2 * quarter; ++p)
+    divisors.as_mutable<double>()[p] =
+        std::pow(base, (4 * static_cast<double>(p % quarter) - 2 * static_cast<double>(p)) / d);
+  for (const char* name : {"rope_short_factor", "rope_long_factor"})
+    to.parts[name] = {divisors, "the rotation of patches"};
+  to.set("rope", "half"), to.set("rope_base", fmt::format("{}", base));
+  to.set("rope_scaling", "longrope");
+  to.set("mrope_section", fmt::format("0,{},{}", quarter, quarter));
+}
+
 /// Some layers do not rotate (NoPE). {"style", "base", "layers"}: the layers that rotate are
 /// "listed" in no_rope_layers, or are those with a window, named as in `layers` of a window.
 void step_alternating_rotary(LayerReading& to, const JsonTree& arguments) {

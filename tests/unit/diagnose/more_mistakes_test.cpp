@@ -186,12 +186,14 @@ TEST_CASE("each mistake of a port is named where the reference is in half precis
   CHECK(score.is_at_least(0.85));
 }
 
-TEST_CASE("a bias of distances and sinks that a layer has not are named from scores or weights",
-          "[diagnose][ports]") {
+TEST_CASE(
+    "biases of distances, sinks and log-sum-exps that are other ones are named from those stages",
+    "[diagnose][ports]") {
   const StageSet saved = GENERATE(StageSet{Stage::masked, Stage::weights, Stage::output},
                                   StageSet{Stage::weights}, StageSet{Stage::logsumexp});
   for (const MorePlanted& one : planted_of(planted::mistakes_of_maps())) {
-    if (saved == StageSet{Stage::logsumexp} && one.id != "sinks.added") continue;
+    const bool of_lse = saved == StageSet{Stage::logsumexp};
+    if (of_lse ? one.id == "bias.position.added" : one.id == "logsumexp.form") continue;
     std::vector<ReferenceStage> known = known_of(one, true, DType::f64);
     std::erase_if(known, [&](const ReferenceStage& stage) { return !saved.contains(stage.stage); });
     const Diagnosis d = diagnose(one.layer, known, false, 1);

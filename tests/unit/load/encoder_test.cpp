@@ -1,6 +1,10 @@
 #include "support/checkpoint.hpp"
+#include <mha/observe/trace.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <catch2/catch.hpp>
+
+#include <cmath>
 
 // Encoders, and models of an encoder and a decoder.
 
@@ -224,5 +228,84 @@ TEST_CASE("T5: block 0's buckets in every block, none in cross-attention") {
         {"decoder.12", &decoder},
         {"decoder.12.cross", &cross}}) {
     CHECK(difference(file.load(*layer, id).layer, *layer) == "");
+  }
+}
+
+TEST_CASE("DINOv3: pairs turn by a patch's row or column, and not without positions") {
+  CanonicalLayer layer({.T = 6, .d_model = 20, .H = 2, .H_kv = 2, .d = 16}, "qvo");
+  const std::size_t T = 6, d = 16;
+  // A token that is no patch, and five patches of an image.
+  const double rows[]{0, -0.75, -0.25, 0.5, 0.25, 0.75}, columns[]{0, 0.5, -0.5, 0.125, 0.75, -1};
+  mha::Tensor positions(mha::DType::f64, {3, T});
+  for (std::size_t t = 0; t < T; ++t) {
+    positions.as_mutable<double>()[T + t] = 2 * M_PI * rows[t];
+    positions.as_mutable<double>()[2 * T + t] = 2 * M_PI * columns[t];
+  }
+  const auto file_of = [&](const CanonicalLayer& of) {
+    Checkpoint file(R"({"model_type": "dinov3_vit", "num_attention_heads": 2, "rope_theta": 100})");
+    file.linears("layer.0.attention.", {"q_proj", "k_proj", "v_proj", "o_proj"}, layer);
+    file.add("layer.0.norm1.weight", mha::Tensor(mha::DType::f32, {20}));
+    return file.load(of, with("input_norm", "none"));
+  };
+  CHECK_THROWS_WITH(file_of(layer), Catch::Contains("(3, 6): zeros, each token's row, its column"));
+  layer.tensors["positions"] = positions;
+  const mha::Layer loaded = file_of(layer).layer;
+  const mha::Trace trace = mha::trace(loaded, {mha::Stage::q, mha::Stage::q_rope});
+  const mha::Tensor &q = trace.value(mha::Stage::q), &turned = trace.value(mha::Stage::q_rope);
+  for (std::size_t h = 0; h < 2; ++h)
+    for (std::size_t t = 0; t < T; ++t)
+      for (std::size_t p = 0; p < d / 2; ++p) {
+        const double coordinate = p < d / 4 ? rows[t] : columns[t];
+        const double angle =
+            2 * M_PI * coordinate * std::pow(100.0, -4.0 * static_cast<double>(p % (d / 4)) / 16);
+        const std::size_t at = (h * T + t) * d + p;
+        const double a = value_at(q, at), b = value_at(q, at + d / 2);
+        CHECK(value_at(turned, at) ==
+              Approx(a * std::cos(angle) - b * std::sin(angle)).margin(1e-6));
+        CHECK(value_at(turned, at + d / 2) ==
+              Approx(b * std::cos(angle) + a * std::sin(angle)).margin(1e-6));
+      }
+}
+
+TEST_CASE("Swin: a table and an index that do not go together are refused") {
+  struct Row {
+    mha::Shape table, index;
+    std::int64_t number; ///< in the index
+    const char* said;
+  };
+  for (const Row& row :
+       {Row{{9, 3},
+            {4, 4},
+            9,
+            "relative_position_index holds 9 at [0, 0]: a row of the table "
+            "expected, 0 to 8"},
+        {{9, 3}, {4, 4}, -1, "relative_position_index holds -1 at [0, 0]"},
+        {{9, 3},
+         {2, 4},
+         0,
+         "relative_position_index is (2, 4): a row for each token of a window "
+         "and as many columns expected"},
+        {{9, 3},
+         {5, 5},
+         0,
+         "relative_position_bias_table, a part of it, is (3, 5, 5): it does not broadcast"},
+        {{10, 3},
+         {},
+         0,
+         "relative_position_bias_table is (10, 3): without "
+         "self.relative_position_index a square window's (2 M - 1)² rows expected"},
+        {{27}, {}, 0, "relative_position_bias_table is (27,): (rows, heads) expected"}}) {
+    const CanonicalLayer layer({.T = 4});
+    Checkpoint file(R"({"model_type": "swin"})");
+    const std::string prefix = "encoder.layers.0.blocks.0.attention.";
+    file.linears(prefix, {"self.query", "self.key", "self.value", "output.dense"}, layer);
+    file.add(prefix + "self.relative_position_bias_table", mha::Tensor(mha::DType::f32, row.table));
+    mha::Tensor index(mha::DType::i64, row.index);
+    if (!row.index.empty()) {
+      index.as_mutable<std::int64_t>()[0] = row.number;
+      file.add(prefix + "self.relative_position_index", index);
+    }
+    INFO(row.said);
+    CHECK_THROWS_WITH(file.load(layer, with("num_heads", "3")), Catch::Contains(row.said));
   }
 }

@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
 #include <fstream>
 #include <set>
 
@@ -84,7 +85,8 @@ struct Model {
   std::string biases() const { return has("biases") ? words.at("biases") : layout->biases; }
   std::string norm() const { return has("norm") ? words.at("norm") : ""; }
   LayerSizes sizes() const {
-    const bool grouped = layout->modules.size() == 4 && layout->modules[3] == "o_proj";
+    const bool grouped =
+        layout->modules.size() == 4 && layout->modules[3] == "o_proj" && !has("patches");
     if (layout->how == "latent") return {.d_model = 10, .H = 3, .H_kv = 3, .d = 6};
     if (layout->name == "phi3" || grouped) return {.d_model = 10, .H = 6, .H_kv = 2, .d = 8};
     if (has("window")) return {.T = 4, .d_model = 12, .H = 3, .H_kv = 3, .d = 4};
@@ -132,7 +134,13 @@ CanonicalLayer canonical(const Model& model) {
     if (model.layout->norm == "layer" && model.norm().empty()) layer.add("norm.bias", {s.d_model});
   }
   if (model.has("window")) layer.add("bias", {s.H, 4, 4});
-  constexpr std::string_view of_parts = "biases norm plus1 qk kv sinks table window";
+  if (model.has("patches")) { // two pairs: a row's, and a column's whose frequency is also 1
+    layer.add("positions", {3, s.T});
+    const double base = std::stod(model.words.at("rope_base"));
+    for (const char* name : {"rope_short_factor", "rope_long_factor"})
+      layer.tensors[name] = Tensor::of<double>({2}, std::vector<double>{1, 1 / std::sqrt(base)});
+  }
+  constexpr std::string_view of_parts = "biases norm plus1 qk kv sinks table window patches";
   for (const auto& [word, value] : model.words)
     if (!has_word(of_parts, word)) layer.set(word == "eps" ? "input_norm_eps" : word, value);
   return layer;
@@ -362,7 +370,9 @@ TEST_CASE("without a model_type, tensors that only another family has refuse the
     else
       CHECK_THROWS_WITH(file.load(layer), Contains("is not a tensor of") ||
                                               Contains("which LLaMA's layers have beside") ||
-                                              Contains("Qwen2-VL's vision tower"));
+                                              Contains("Qwen2-VL's vision tower") ||
+                                              Contains("Qwen3-VL's vision tower") ||
+                                              Contains("DINOv3's rotation in two dimensions"));
   }
 }
 
