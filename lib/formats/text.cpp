@@ -54,10 +54,11 @@ Contents read_text(const Bytes& bytes, bool token_lines) {
   contents.format = "text";
   const TextFile file{bytes.name, extension_of(bytes.name), without_mark(bytes.text())};
   if (const std::size_t bad = invalid_utf8(file.text); bad != std::string::npos)
-    fail("{}: byte {} is not UTF-8; save it as UTF-8", shown(bytes.name),
-         bad + bytes.size - file.text.size());
+    fail("{}: byte {} is not UTF-8: save text as UTF-8; raw bytes are <NAME=FILE:DTYPE[SHAPE]>",
+         shown(bytes.name), bad + bytes.size - file.text.size());
   if (file.text.find('\0') != file.text.npos)
-    fail("{}: holds a byte of 0: not a text", shown(bytes.name));
+    fail("{}: holds a byte of 0, as text does not; raw bytes are <NAME=FILE:DTYPE[SHAPE]>",
+         shown(bytes.name));
   if (is_ndjson(file.text))
     read_ndjson(file, contents);
   else if (is_long_csv(file.text, ','))

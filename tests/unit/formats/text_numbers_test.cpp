@@ -415,6 +415,8 @@ TEST_CASE("printed digits give the error of numbers, and exact ones none", "[io]
   CHECK(resolution("tensor([1.2340e-05, 5.0000e-01])") == Approx(0.5e-5));
   CHECK(resolution("w =\n\n   1.0e+03 *\n\n   0.0010   1.2346\n") == Approx(0.05));
   CHECK(resolution("0.125 0.5 0.25\n") == 0);
+  CHECK(resolution("tensor([0.1234])") == Approx(0.5e-4));
+  CHECK(resolution("0.1234 0.12345\n") == 0);
   CHECK(resolution("1 2 3\n") == 0);
   CHECK(resolution("1.000000000000000000e+00 1.250000000000000000e+00\n") == 0);
 }
