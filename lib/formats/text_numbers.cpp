@@ -148,7 +148,7 @@ Entry PrintedNumbers::entry(std::string name, const Shape& shape,
   const double unit = resolution();
   Tensor tensor = Tensor::of<double>(shape, values_);
   std::vector<double>().swap(values_); // an array may be large, and is not needed twice
-  if (!order.empty()) tensor = permuted(tensor, order);
+  if (!std::ranges::is_sorted(order)) tensor = permuted(tensor, order);
   if (truths) tensor = convert(tensor, DType::boolean);
   Entry entry{std::move(name), tensor.dtype(), tensor.shape(), !truths,
               [tensor] { return tensor; }};

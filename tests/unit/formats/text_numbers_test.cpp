@@ -447,6 +447,10 @@ TEST_CASE("bytes that are no text are none, and JSON stays JSON", "[io][text]") 
   CHECK(format("[[1.5 2.5]\n [3. 4.]]") == "text");
   CHECK(format("[1. 2.]") == "text");
   CHECK(format("0.5,1.5\n") == "text");
+  CHECK(format("the,cat\n0.5,1.5\n") == "text");
+  CHECK(format("W =\n\n   0.5 1.5\n") == "text");
+  CHECK(format("W = tensor([[0.5, 1.5]])") == "text");
+  CHECK_THROWS_WITH(format("To be, or not to be\nThat is\n"), Contains("unsupported file format"));
   CHECK_THROWS_WITH(format(std::string("0.5\0,1.5\n", 9)), Contains("unsupported file format"));
   CHECK_THROWS_WITH(format("a binary \x01 file"), Contains("unsupported file format"));
 }
