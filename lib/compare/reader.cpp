@@ -168,8 +168,13 @@ std::vector<Stage> Reader::possible(const Named& named) {
 double Reader::resolution_as_typed(const Named& named, const Tensor& tensor) {
   if (named.entry->steps && !named.entry->blocks) { // printed with a common last digit
     const double printed = value_at(named.entry->steps(), 0) / 2;
+    std::size_t missing = 0;
+    for (std::size_t i = 0; i < tensor.count(); ++i) missing += is_not_saved(value_at(tensor, i));
     add_once(reference_.notes,
-             fmt::format("{} is printed in few digits: ±{} is allowed", named.where, printed));
+             fmt::format("{} is printed in few digits: ±{} is allowed{}", named.where, printed,
+                         missing == 0 ? ""
+                                      : fmt::format("; {} of its {} numbers are compared",
+                                                    tensor.count() - missing, tensor.count())));
     return printed;
   }
   const int decimals = typed_decimals(tensor);

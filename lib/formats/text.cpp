@@ -3,7 +3,7 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/foreign.hpp>
 #include <mha/formats/text_numbers.hpp>
-#include <mha/system/characters.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 
@@ -38,13 +38,12 @@ bool begins_as_text(std::string_view first) {
     return word.ends_with('.') || first[end] == ';' ||
            (next != first.npos && first[next] != ',' && first[next] != ']');
   }
-  // A word that begins a print, a number, or a header of words with separators between.
   for (const std::string_view word :
-       {"tensor(", "array(", "Array(", "tf.Tensor(", "<tf.", "ggml_", "common_debug_cb_eval",
-        "Parameter containing", "layer,stage,", "layer\tstage\t"})
+       {"ggml_", "common_debug_cb_eval", "layer,stage,", "layer\tstage\t"})
     if (first.substr(at).starts_with(word)) return true;
-  const std::string_view line = trimmed(first.substr(at, first.find_first_of("\r\n", at) - at));
-  return printed_number(line.substr(0, line.find_first_of(" \t,;"))).has_value();
+  // A number may come after a name, a header or what a program prints first.
+  const auto words = words_of(first.substr(at), " ,;\t\r\n[]()");
+  return std::ranges::any_of(words, [](auto word) { return printed_number(word).has_value(); });
 }
 
 Contents read_text(const Bytes& bytes, bool token_lines) {
@@ -54,10 +53,11 @@ Contents read_text(const Bytes& bytes, bool token_lines) {
   contents.format = "text";
   const TextFile file{bytes.name, extension_of(bytes.name), without_mark(bytes.text())};
   if (const std::size_t bad = invalid_utf8(file.text); bad != std::string::npos)
-    fail("{}: byte {} is not UTF-8; save it as UTF-8", shown(bytes.name),
-         bad + bytes.size - file.text.size());
+    fail("{}: byte {} is not UTF-8: save text as UTF-8; raw bytes are <NAME=FILE:DTYPE[SHAPE]>",
+         shown(bytes.name), bad + bytes.size - file.text.size());
   if (file.text.find('\0') != file.text.npos)
-    fail("{}: holds a byte of 0: not a text", shown(bytes.name));
+    fail("{}: holds a byte of 0, as text does not; raw bytes are <NAME=FILE:DTYPE[SHAPE]>",
+         shown(bytes.name));
   if (is_ndjson(file.text))
     read_ndjson(file, contents);
   else if (is_long_csv(file.text, ','))

@@ -85,8 +85,8 @@ public:
     });
     if (entries_.empty()) fail("{}: no tensor with numbers in it", shown(file_.name));
     for (auto& [name, entry] : entries_) contents.tensors.push_back(std::move(entry));
-    contents.notes.emplace_back(
-        "read as eval-callback: the first and last 3 numbers of each axis, 4 decimals");
+    contents.notes.emplace_back("read as eval-callback: the first and last 3 numbers of each axis, "
+                                "4 decimals; NaN: others");
     if (again_ > 0)
       contents.notes.emplace_back(
           fmt::format("a second pass, from line {} on, is not read", again_));

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace mha::io {
 
@@ -25,16 +24,13 @@ bool is_name(std::string_view text) {
 struct Heading {
   std::string_view name; ///< "W" of MATLAB's "W ="
   std::vector<int> page; ///< from 1 on: of MATLAB's "W(:,:,2) =" and Julia's "[:, :, 2] ="
-  bool is_title = false; ///< Julia's "2×3 Matrix{Float64}:", which comes before the first page
 };
 
 std::optional<Heading> heading_of(std::string_view line) {
   Heading heading;
-  if (line.ends_with(':') && is_digit(line[0]) &&
-      (line.find("×") != line.npos || line.find("-element ") != line.npos)) {
-    heading.is_title = true;
+  const bool is_title = line.ends_with(':') && is_digit(line[0]); // "2×3 Matrix{Float64}:" of Julia
+  if (is_title && (line.find("×") != line.npos || line.find("-element ") != line.npos))
     return heading;
-  }
   if (!line.ends_with('=')) return std::nullopt;
   line = trimmed(line.substr(0, line.size() - 1));
   const std::size_t open = line.find_first_of("([");
@@ -62,15 +58,17 @@ bool has_dots(std::string_view line) {
          line.find("⋮") != line.npos || line.find("⋱") != line.npos;
 }
 
-/// One array: pages of rows, each with the same columns.
+/// A matrix of an array: the only one, or one at an index of the axes after the first two.
+struct Page {
+  std::vector<int> index{}; ///< from 1 on
+  std::vector<std::vector<std::string_view>> rows{};
+  std::size_t next = 0; ///< the row that comes next
+  bool goes_on = false; ///< its rows go on in further columns
+  double factor = 1;
+};
 struct Displayed {
   std::string name;
-  std::vector<std::vector<std::string>> rows;    ///< of all pages
-  std::map<std::vector<int>, std::size_t> pages; ///< the first row of each
-  std::size_t first = 0, row = 0; ///< of the page: its first row, and its row that comes next
-  bool group = false;             ///< the rows go on in further columns
-  double factor = 1;              ///< of the page
-  std::vector<double> factors{};  ///< of each row
+  std::vector<Page> pages{};
 };
 
 class DisplayReader {
@@ -79,21 +77,16 @@ public:
 
   void read(Contents& contents) {
     while (!lines_.at_end()) take(trimmed(lines_.next()));
-    for (std::size_t i = 0; i < arrays_.size(); ++i) finish(arrays_[i], i, contents);
+    for (std::size_t i = 0; i < arrays_.size(); ++i)
+      if (!arrays_[i].pages.empty()) finish(arrays_[i], i, contents);
     if (contents.tensors.empty()) fail("{}: no numbers in it", shown(file_.name));
   }
 
 private:
-  Displayed& array() {
+  Page& page() {
     if (arrays_.empty()) arrays_.emplace_back();
-    return arrays_.back();
-  }
-
-  void begin_page(std::vector<int> page) {
-    Displayed& one = array();
-    if (!one.pages.emplace(std::move(page), one.rows.size()).second)
-      file_.refuse(lines_.line(), "this page is there already");
-    one.first = one.rows.size(), one.row = 0, one.group = false, one.factor = 1;
+    if (arrays_.back().pages.empty()) arrays_.back().pages.emplace_back();
+    return arrays_.back().pages.back();
   }
 
   void take(std::string_view line) {
@@ -102,81 +95,71 @@ private:
       file_.refuse(lines_.line(), "dots leave numbers out: writedlm of Julia's DelimitedFiles "
                                   "writes all of them");
     if (const auto heading = heading_of(line)) {
-      const bool is_page = !heading->page.empty();
       // Octave calls the pages of each array ans.
-      const bool same = heading->name.empty() || heading->name == "ans" ||
-                        (!arrays_.empty() && arrays_.back().name == heading->name);
-      if (!is_page || arrays_.empty() || !same)
-        arrays_.push_back({std::string(heading->name), {}, {}});
-      if (is_page) begin_page(heading->page);
+      const bool same =
+          !arrays_.empty() && !heading->page.empty() &&
+          (heading->name.empty() || heading->name == "ans" || heading->name == arrays_.back().name);
+      if (!same) arrays_.push_back({std::string(heading->name)});
+      if (!heading->page.empty()) arrays_.back().pages.push_back({heading->page});
       return;
     }
-    Displayed& one = array();
+    Page& one = page();
     if (begins_columns(line)) {
-      one.group = one.group || one.row > 0;
-      one.row = 0;
+      one.goes_on = one.next > 0;
+      one.next = 0;
       return;
     }
     std::vector<std::string_view> words = words_of(line, " \t");
-    if (words.size() == 2 && words[1] == "*")
-      if (const auto factor = printed_number(words[0])) {
-        one.factor = *factor;
-        return;
-      }
+    if (words.size() == 2 && words[1] == "*" && printed_number(words[0])) {
+      one.factor = *printed_number(words[0]);
+      return;
+    }
     if (words[0].starts_with('[') && words[0].ends_with(",]")) words.erase(words.begin()); // R's
-    add_row(one, words);
-  }
-
-  void add_row(Displayed& one, const std::vector<std::string_view>& words) {
     for (const std::string_view word : words)
       if (!printed_number(word))
         file_.refuse(lines_.line(), fmt::format("{} is not a number", quoted(word)));
-    if (one.pages.empty()) {
-      const double factor = one.factor; // comes before the only page's rows
-      begin_page({});
-      one.factor = factor;
-    }
-    const std::size_t first = one.first;
-    if (one.group && first + one.row >= one.rows.size())
+    if (!one.goes_on) one.rows.emplace_back();
+    if (one.next >= one.rows.size())
       file_.refuse(lines_.line(), "more rows than in the columns before");
-    if (!one.group) one.rows.emplace_back(), one.factors.push_back(one.factor);
-    std::vector<std::string>& row = one.rows[first + one.row++];
+    std::vector<std::string_view>& row = one.rows[one.next++];
     row.insert(row.end(), words.begin(), words.end());
   }
 
   /// Adds an array: axes of rows and columns, then those of the pages.
   void finish(Displayed& one, std::size_t number, Contents& contents) {
-    if (one.rows.empty()) return;
-    const std::size_t pages = one.pages.size(), rows = one.rows.size() / pages,
-                      width = one.rows[0].size();
-    std::string name = one.name;
-    if (name.empty() || name == "ans")
-      name = arrays_.size() == 1 ? stem_of(file_.name) : fmt::format("{}", number);
+    std::ranges::sort(one.pages, {}, &Page::index);
+    const Page& first = one.pages[0];
+    if (first.rows.empty()) return;
+    const std::size_t rows = first.rows.size(), width = first.rows[0].size(),
+                      page_axes = first.index.size();
+    const bool is_named = !one.name.empty() && one.name != "ans";
+    const std::string name = is_named              ? one.name
+                             : arrays_.size() == 1 ? stem_of(file_.name)
+                                                   : fmt::format("{}", number);
     const std::string what = fmt::format("{}: {}", shown(file_.name), shown(name));
-    const std::size_t page_axes = one.pages.begin()->first.size();
     Shape shape(page_axes, 0);
     PrintedNumbers numbers;
-    for (const auto& [page, first] : one.pages) { // in the order of their indices
-      if (page.size() != page_axes || std::ranges::any_of(page, [](int i) { return i < 1; }))
+    for (const Page& page : one.pages) {
+      if (page.index.size() != page_axes ||
+          std::ranges::any_of(page.index, [](int i) { return i < 1; }))
         fail("{}: pages are numbered as (:,:,1), (:,:,2)", what);
+      if (page.rows.size() != rows)
+        fail("{}: pages of {} and {} rows", what, rows, page.rows.size());
+      if (page.factor != first.factor)
+        fail("{}: pages with different factors: format long g shows none", what);
       for (std::size_t i = 0; i < page_axes; ++i)
-        shape[i] = std::max(shape[i], static_cast<std::size_t>(page[i]));
-      for (std::size_t row = first; row < first + rows && row < one.rows.size(); ++row) {
-        if (one.rows[row].size() != width)
-          fail("{}: rows of {} and of {}", what, width, one.rows[row].size());
-        for (const std::string& word : one.rows[row])
+        shape[i] = std::max(shape[i], static_cast<std::size_t>(page.index[i]));
+      for (const std::vector<std::string_view>& row : page.rows) {
+        if (row.size() != width) fail("{}: rows of {} and of {}", what, width, row.size());
+        for (const std::string_view word : row)
           if (!numbers.add(word)) fail("{}: {} among other values", what, quoted(word));
       }
     }
-    std::size_t all = 1;
-    for (const std::size_t length : shape) all = length > pages ? pages + 1 : all * length;
-    if (all != pages)
-      fail("{}: {} with indices up to {}: one of them is missing", what, counted(pages, "pages"),
-           to_string(shape));
-    if (rows * pages != one.rows.size()) fail("{}: pages of different numbers of rows", what);
-    if (std::ranges::count(one.factors, one.factor) != std::ranges::ssize(one.factors))
-      fail("{}: pages with different factors: format long g shows none", what);
-    numbers.scale(one.factor);
+    if (count_of(shape) != one.pages.size() ||
+        std::ranges::adjacent_find(one.pages, {}, &Page::index) != one.pages.end())
+      fail("{}: {} with indices up to {}: one is missing, or there twice", what,
+           counted(one.pages.size(), "pages"), to_string(shape));
+    numbers.scale(first.factor);
     shape.push_back(rows), shape.push_back(width);
     std::vector<std::size_t> order{page_axes, page_axes + 1};
     for (std::size_t i = 0; i < page_axes; ++i) order.push_back(i);
@@ -184,10 +167,9 @@ private:
     contents.notes.emplace_back(
         fmt::format("{}: read as displayed rows{}{}{}", shown(name),
                     page_axes > 0 ? ", pages along the last axes" : "",
-                    one.factor != 1 ? fmt::format(", times {}", one.factor) : "",
+                    first.factor != 1 ? fmt::format(", times {}", first.factor) : "",
                     digits.empty() ? "" : fmt::format(", with {}", digits)));
-    contents.tensors.push_back(
-        numbers.entry(name, shape, page_axes > 0 ? order : std::vector<std::size_t>{}));
+    contents.tensors.push_back(numbers.entry(name, shape, order));
   }
 
   const TextFile& file_;

@@ -120,10 +120,10 @@ void PrintedNumbers::arrange(const std::vector<std::size_t>& to, std::size_t cou
 
 double PrintedNumbers::resolution() const {
   // The shortest text of a number never ends in 0 after two decimals: such a text has a fixed
-  // length.
-  constexpr int most_fixed = 7, numpys = 8;
+  // length. So have PyTorch's and MATLAB's four decimals.
+  constexpr int most_fixed = 7, usual = 4, numpys = 8;
   const double unit = std::pow(10.0, exponent_ - most_) * factor_ / 2;
-  if (!mixed_ && ends_in_zero_ && most_ <= most_fixed) return unit;
+  if (!mixed_ && (most_ == usual || (ends_in_zero_ && most_ <= most_fixed))) return unit;
   // NumPy cuts at its eighth decimal, and leaves zeros out.
   return most_ == numpys && !powers_ && pointed_ >= numpys && with_most_ * 2 >= pointed_ ? unit : 0;
 }
@@ -148,7 +148,7 @@ Entry PrintedNumbers::entry(std::string name, const Shape& shape,
   const double unit = resolution();
   Tensor tensor = Tensor::of<double>(shape, values_);
   std::vector<double>().swap(values_); // an array may be large, and is not needed twice
-  if (!order.empty()) tensor = permuted(tensor, order);
+  if (!std::ranges::is_sorted(order)) tensor = permuted(tensor, order);
   if (truths) tensor = convert(tensor, DType::boolean);
   Entry entry{std::move(name), tensor.dtype(), tensor.shape(), !truths,
               [tensor] { return tensor; }};

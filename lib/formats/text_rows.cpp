@@ -139,10 +139,14 @@ void find_words(const std::vector<Fields>& lines, RowForm& form) {
                 (first.size() > 1 && has_word(names, lowered(trimmed(first[0]))));
 }
 
+[[noreturn]] void refuse_nothing(const TextFile& file) {
+  fail("{}: no numbers in it", shown(file.name));
+}
+
 RowForm form_of(const TextFile& file, bool token_lines) {
   const std::vector<std::string_view> lines = first_lines(file);
   RowForm form;
-  if (lines.empty()) fail("{}: no numbers in it", shown(file.name));
+  if (lines.empty()) refuse_nothing(file);
   form.separator = separator_of(lines);
   if (form.separator == ',' && is_commas_between_blanks(lines))
     form.separator = ' ', form.commas = true;
@@ -154,6 +158,7 @@ RowForm form_of(const TextFile& file, bool token_lines) {
   for (FieldReader reader(file, form.separator);
        sample.size() < sample_size && reader.next(fields);)
     if (!is_blank(fields) && (!sample.empty() || !is_comment(fields[0]))) sample.push_back(fields);
+  if (sample.empty()) refuse_nothing(file);
   const auto any_field = [&](const auto& is) {
     return std::ranges::any_of(sample,
                                [&](const Fields& line) { return std::ranges::any_of(line, is); });

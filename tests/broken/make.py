@@ -601,6 +601,7 @@ write("folder-shard-torch/a.bin", b"\x80\2}.")
 # --- Text ------------------------------------------------------------------------------------------
 
 write("text-nothing.csv", "# no numbers\n\n")
+write("text-blank.csv", ",,\n,,\n")
 write("text-ragged.csv", "1.5,2.5\n3.5\n")
 write("text-word.csv", "1.5,2.5\n3.5,abc\n4.5,5.5\n")
 write("text-word-in-header.csv", "1.5,2.5,x\n3.5,4.5,5.5\n")

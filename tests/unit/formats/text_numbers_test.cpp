@@ -4,8 +4,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 using namespace mha;
 using Catch::Matchers::Contains;
@@ -60,11 +62,10 @@ std::vector<std::string> labels_in(const io::Contents& contents, std::string_vie
   return {};
 }
 
-} // namespace
-
-TEST_CASE("lines of numbers are read with any separator", "[io][text]") {
+/// Lines of numbers.
+std::vector<Printed> rows() {
   const Shape two_by_three{2, 3};
-  const std::vector<Printed> all{
+  return {
       {"CSV", ".csv", "0.25,1.25,2.25\n3.25,4.25,5.25\n", two_by_three, {}, "between ','"},
       {"CSV with blanks", ".csv", "0.25, 1.25, 2.25\r\n3.25, 4.25, 5.25", two_by_three, {}, "','"},
       {"a comma ends each line", ".csv", "0.25,1.25,2.25,\n3.25,4.25,5.25,\n", two_by_three, {}},
@@ -175,12 +176,12 @@ TEST_CASE("lines of numbers are read with any separator", "[io][text]") {
       {"truth", ".csv", "TRUE,FALSE\nTRUE,TRUE\n", {2, 2}, {1, 0, 1, 1}},
       {"below float64", ".csv", "1e-400,-1e-400,1\n", {1, 3}, {0, 0, 1}},
   };
-  for (const Printed& printed : all) check(printed);
 }
 
-TEST_CASE("prints of arrays are read", "[io][text]") {
+/// Prints of programs.
+std::vector<Printed> prints() {
   const Shape two_by_three{2, 3};
-  const std::vector<Printed> all{
+  return {
       {"NumPy",
        ".txt",
        "[[0.25 1.25 2.25]\n [3.25 4.25 5.25]]\n",
@@ -311,7 +312,66 @@ TEST_CASE("prints of arrays are read", "[io][text]") {
        two_by_three,
        {}},
   };
-  for (const Printed& printed : all) check(printed);
+}
+
+} // namespace
+
+TEST_CASE("lines of numbers are read with any separator", "[io][text]") {
+  for (const Printed& printed : rows()) check(printed);
+}
+
+TEST_CASE("prints of arrays are read", "[io][text]") {
+  for (const Printed& printed : prints()) check(printed);
+}
+
+TEST_CASE("a text with any byte changed or cut is read as announced, or refused", "[io][text]") {
+  std::size_t read = 0, refused = 0;
+  const auto take = [&](const std::string& text) {
+    const std::shared_ptr<std::byte[]> data(new std::byte[text.size()]); // no byte more
+    std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), data.get());
+    try {
+      for (const io::Entry& entry :
+           io::format_named("text").read({"file.txt", {data, data.get()}, text.size()}).tensors)
+        if (const Tensor tensor = entry.read();
+            tensor.shape() != entry.shape || tensor.dtype() != entry.dtype)
+          FAIL("not as announced");
+      ++read;
+    } catch (const Error&) {
+      ++refused;
+    }
+  };
+  const std::vector<Printed> others{
+      {"long CSV",
+       "",
+       "layer,stage,batch,head,row,col,value,row_token,col_token\n"
+       "0,weights,0,0,0,0,0.5,a,a\n0,weights,0,0,1,0,0.5,b,a\n"
+       "0,weights,1,0,0,0,0.5,a,a\n",
+       {},
+       {}},
+      {"NDJSON",
+       "",
+       "{\"layer\":0,\"stage\":\"weights\",\"head\":0,\"row\":0,\"row_token\":"
+       "\"a\",\"values\":[0.5,\"NaN\"]}\n",
+       {},
+       {}},
+      {"eval-callback",
+       "",
+       "ggml_debug: q-0 = (f32) MUL_MAT(a{8, 1, 1, 1}, }) = {8, 1, 1, 1}\n"
+       "[\n [\n  [ 0.1, 0.2, 0.3, ..., 0.4, 0.5, 0.6],\n ],\n]\nsum = 1.0\n",
+       {},
+       {}}};
+  for (const auto& printed : {rows(), prints(), others})
+    for (const Printed& one : printed)
+      for (std::size_t at = 0; at < one.text.size(); ++at) {
+        take(one.text.substr(0, at));
+        for (const char other : std::string_view("\0\n,;[].-9x\"=:", 13)) {
+          std::string changed = one.text;
+          changed[at] = other;
+          take(changed);
+        }
+      }
+  CHECK(read > 10000);
+  CHECK(refused > 10000);
 }
 
 TEST_CASE("several arrays of one print keep their names", "[io][text]") {
@@ -355,6 +415,8 @@ TEST_CASE("printed digits give the error of numbers, and exact ones none", "[io]
   CHECK(resolution("tensor([1.2340e-05, 5.0000e-01])") == Approx(0.5e-5));
   CHECK(resolution("w =\n\n   1.0e+03 *\n\n   0.0010   1.2346\n") == Approx(0.05));
   CHECK(resolution("0.125 0.5 0.25\n") == 0);
+  CHECK(resolution("tensor([0.1234])") == Approx(0.5e-4));
+  CHECK(resolution("0.1234 0.12345\n") == 0);
   CHECK(resolution("1 2 3\n") == 0);
   CHECK(resolution("1.000000000000000000e+00 1.250000000000000000e+00\n") == 0);
 }
@@ -385,6 +447,10 @@ TEST_CASE("bytes that are no text are none, and JSON stays JSON", "[io][text]") 
   CHECK(format("[[1.5 2.5]\n [3. 4.]]") == "text");
   CHECK(format("[1. 2.]") == "text");
   CHECK(format("0.5,1.5\n") == "text");
+  CHECK(format("the,cat\n0.5,1.5\n") == "text");
+  CHECK(format("W =\n\n   0.5 1.5\n") == "text");
+  CHECK(format("W = tensor([[0.5, 1.5]])") == "text");
+  CHECK_THROWS_WITH(format("To be, or not to be\nThat is\n"), Contains("unsupported file format"));
   CHECK_THROWS_WITH(format(std::string("0.5\0,1.5\n", 9)), Contains("unsupported file format"));
   CHECK_THROWS_WITH(format("a binary \x01 file"), Contains("unsupported file format"));
 }
