@@ -59,9 +59,11 @@ std::string bindings_section() {
   return roff::heading("BINDINGS") +
          roff::text(
              "A binding gives one tensor by name and overrides a file that also contains it: "
-             "NAME=FILE[:TENSOR][@AXES], or NAME=FILE:DTYPE[SHAPE][@AXES] for raw bytes.") +
+             "NAME=FILE[:TENSOR][[SLICE]][@AXES], or NAME=FILE:DTYPE[SHAPE][@AXES] for raw "
+             "bytes.") +
          "\n" + example("X=hidden.npz:layers.0", "the tensor layers.0 in a file") +
          example("X=hidden.npz:layers.{layer}", "a tensor for each layer") +
+         example("k=kv.pt:k[0]", "a part of a tensor, in NumPy's slices") +
          example("W_q=wq.npy@OI", "a weight stored (out, in)") +
          example("q=q.bin:bf16[2,512,12,64]@BTHD",
                  "raw bytes as written by a kernel; the size must match exactly") +

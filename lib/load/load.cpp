@@ -57,8 +57,19 @@ bool is_input(std::string_view name) {
          info->role == mask || info->role == positions;
 }
 
+/// Whether the labels in a text file are of a weight's rows and columns, or of an unknown tensor's.
+bool names_no_tokens(const io::Contents& file) {
+  return file.format == "text" && !file.tensors.empty() &&
+         std::ranges::all_of(file.tensors, [](const io::Entry& entry) {
+           const std::string name = canonical_name(entry.name, false);
+           const TensorInfo* const info = find_tensor_name(name);
+           return name.empty() || (info && info->role == TensorRole::weight);
+         });
+}
+
 /// Takes lists of text in a file: tokens; others are skipped with a note.
 void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
+  if (names_no_tokens(file)) return;
   const auto label = [&](const std::string& name, io::LabelLists lists) {
     labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
   };
@@ -67,7 +78,7 @@ void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
       label(name, std::move(lists));
     else if (!canonical_name(name, false).empty())
       fail("{}: {} is a list of text; numbers expected", file.name, name);
-    else
+    else if (file.format != "text") // where a header names the columns of one tensor
       to.notes.emplace_back(fmt::format(
           "{}: skipped: {} is a list of text, and labels are called tokens and key_tokens",
           file.name, name));

@@ -194,3 +194,28 @@ TEST_CASE("printed: a binding takes a slice") {
   refused(all + ":q[0,0,0,0]", "names 4 axes, the tensor has 3");
   refused(all + ":q[a]", "q[a]");
 }
+
+TEST_CASE("printed: a student's matrices come from spreadsheets, with their labels") {
+  const Folder folder;
+  const std::vector<std::string> matrices{"X", "W_q", "W_k", "W_v", "W_o"};
+  std::vector<std::string> sources{"--num-heads", "2", "--scale", "0.6931471805599453"};
+  const mha::io::Contents layer = mha::io::open("data/quickstart.json");
+  for (const std::string& name : matrices) {
+    const mha::Tensor tensor = layer.find(name)->read();
+    const std::size_t width = tensor.shape()[1];
+    std::string text = "token";
+    for (std::size_t i = 0; i < width; ++i) text += fmt::format(";column {}", i);
+    for (std::size_t i = 0; i < tensor.count(); ++i) {
+      if (i % width == 0) text += fmt::format("\nrow {}", i / width);
+      std::string number = fmt::format("{}", value_at(tensor, i));
+      std::ranges::replace(number, '.', ',');
+      text += ";" + number;
+    }
+    sources.push_back(folder.write(name + ".csv", text + "\n"));
+  }
+  expect_equal(with({"diff"}, with(sources, {"--against", "data/quickstart.json"})), 0,
+               "All stages match bit for bit");
+  const Result shown = run(with({"show", "-s", "weights", "--head", "1"}, sources));
+  CHECK_THAT(shown.out, Contains("'row 2'"));
+  CHECK(shown.err.empty());
+}
