@@ -55,9 +55,11 @@ HelpDepth help_depth(const std::vector<std::string>& arguments) {
 void print_place(const std::exception& error) {
   const auto* json = dynamic_cast<const io::JsonError*>(&error);
   if (!json) return;
-  const std::string before = render::visible(json->around->before);
-  print_message(fmt::format("  {}{}\n  {:{}}^\n", before, render::visible(json->around->after), "",
-                            render::display_width(before)));
+  const std::string before = render::visible(json->around->before),
+                    line = before + render::visible(json->around->after);
+  constexpr std::size_t widest = 100; // what is no text is wider, since its bytes are escaped
+  if (render::display_width(line) > widest) return;
+  print_message(fmt::format("  {}\n  {:{}}^\n", line, "", render::display_width(before)));
 }
 
 int run(std::vector<std::string> arguments) {

@@ -401,6 +401,8 @@ def judge(words, place, result, usual):
     rest = [line for line in lines if not re.sub("\x1b\\[[0-9;]*m", "", line).startswith(("mha-inspect: ", "note: ", "warning: "))]
     if code == 2 and len(messages) != 1 or code in (0, 1) and messages:
         yield "%d messages: %s" % (len(messages), messages[:2])
+    if len(rest) == 2 and code == 2 and all(line.startswith("  ") for line in rest) and rest[1].strip() == "^":
+        rest = []  # the line of a mistake in JSON
     if rest:
         yield "something else on standard error: %r" % rest[0][:200]
     if seconds > SECONDS:
