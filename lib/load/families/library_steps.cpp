@@ -116,12 +116,10 @@ bool is_weights_of_keras(const Group& group) {
 /// channels, or with further parts.
 void step_plain_vision(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
-  for (const auto& [merger, model] :
-       {std::pair("merger.ln_q.weight", "Qwen2-VL"), {"merger.norm.weight", "Qwen3-VL"}})
-    if (group.beside(merger, 3))
-      fail("{}: {} is of {}'s vision tower, which rotates queries and keys in two dimensions: not "
-           "supported",
-           group.contents->name, group.prefix, model);
+  if (group.beside("merger.ln_q.weight", 3))
+    fail("{}: {} is of Qwen2-VL's vision tower, which rotates queries and keys in two dimensions: "
+         "not supported",
+         group.contents->name, group.prefix);
   const std::optional<std::string> name = group.configured("architecture");
   if (!name) return;
   bool plain = name->starts_with("vit_") || name->starts_with("deit") || name->starts_with("swin_");

@@ -94,10 +94,13 @@ void step_rotary(LayerReading& to, const JsonTree& arguments) {
 
 /// A rotation in two dimensions, of patches: of a head's d / 2 pairs the first half turns by the
 /// row and the second by the column, pair i of each by base^(−4 i / d). Frequencies of one
-/// dimension, base^(−2 p / d) of pair p, become these by longrope's divisors. {"base": NUMBER}
+/// dimension, base^(−2 p / d) of pair p, become these by longrope's divisors. {"base": NUMBER,
+/// "base_key": KEY}
 void step_patch_rotary(LayerReading& to, const JsonTree& arguments) {
-  const double base =
-      to.positive_number({"rope_theta"}).value_or(number_in(arguments, "base").value_or(100));
+  const std::string key = text_in(arguments, "base_key").value_or("");
+  const std::optional<double> configured =
+      key.empty() ? std::nullopt : to.positive_number({std::string_view(key)});
+  const double base = configured.value_or(number_in(arguments, "base").value_or(10000));
   const std::optional<std::size_t> width = to.head_width();
   if (!width) return; // the number of heads is missing, which is an error of its own
   if (*width % 4 != 0)

@@ -60,7 +60,7 @@ constexpr LayerStep steps_of_layers[]{
     {"modernbert_positions", step_modernbert_positions},
     {"t5_bias", step_t5_bias},
     {"plain_vision", step_plain_vision},
-    {"patch_rotary", step_patch_rotary, "base"},
+    {"patch_rotary", step_patch_rotary, "base base_key"},
     {"window_bias", step_window_bias, "table index"},
     {"multihead_attention", step_multihead_attention},
     {"transformer_lens", step_transformer_lens},

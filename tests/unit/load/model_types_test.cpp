@@ -104,8 +104,8 @@ struct Model {
     const std::string& prefix = layout->prefix;
     const char* const section = layout->name.ends_with("-both")
                                     ? prefix.starts_with("encoder") ? "encoder" : "decoder"
-                                : prefix.find("vision") != prefix.npos ? "vision_config"
-                                                                       : "text_config";
+                                : prefix.find("vis") != prefix.npos ? "vision_config"
+                                                                    : "text_config";
     return fmt::format("{{\"model_type\": \"{}\", \"{}\": {}}}", whole, section, own);
   }
 };
@@ -220,6 +220,8 @@ void add_layer(Checkpoint& file, const Model& model, CanonicalLayer& layer) {
       file.add(layout.prefix + name, numbers);
     }
   if (model.has("window")) add_window(file, model, layer);
+  if (layout.name == "qwen-image") // beside all blocks
+    file.add("model.visual.merger.norm.weight", layer["norm.weight"]);
   if (layer.has("relative_bias")) {
     std::string first = layout.prefix;
     if (const std::size_t one = first.find("1."); one != first.npos) first[one] = '0';
@@ -371,7 +373,6 @@ TEST_CASE("without a model_type, tensors that only another family has refuse the
       CHECK_THROWS_WITH(file.load(layer), Contains("is not a tensor of") ||
                                               Contains("which LLaMA's layers have beside") ||
                                               Contains("Qwen2-VL's vision tower") ||
-                                              Contains("Qwen3-VL's vision tower") ||
                                               Contains("DINOv3's rotation in two dimensions"));
   }
 }
