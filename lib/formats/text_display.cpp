@@ -21,13 +21,13 @@ bool is_name(std::string_view text) {
 }
 
 /// A line that begins an array or a page of one.
-struct Heading {
+struct DisplayHeading {
   std::string_view name; ///< "W" of MATLAB's "W ="
   std::vector<int> page; ///< from 1 on: of MATLAB's "W(:,:,2) =" and Julia's "[:, :, 2] ="
 };
 
-std::optional<Heading> heading_of(std::string_view line) {
-  Heading heading;
+std::optional<DisplayHeading> display_heading_of(std::string_view line) {
+  DisplayHeading heading;
   const bool is_title = line.ends_with(':') && is_digit(line[0]); // "2×3 Matrix{Float64}:" of Julia
   if (is_title && (line.find("×") != line.npos || line.find("-element ") != line.npos))
     return heading;
@@ -94,7 +94,7 @@ private:
     if (has_dots(line))
       file_.refuse(lines_.line(), "dots leave numbers out: writedlm of Julia's DelimitedFiles "
                                   "writes all of them");
-    if (const auto heading = heading_of(line)) {
+    if (const auto heading = display_heading_of(line)) {
       // Octave calls the pages of each array ans.
       const bool same =
           !arrays_.empty() && !heading->page.empty() &&
@@ -183,7 +183,7 @@ bool is_display(std::string_view text) {
   for (LineReader lines(text); !lines.at_end();) {
     const std::string_view line = trimmed(lines.next());
     if (line.empty() || is_prompt(line)) continue;
-    return begins_columns(line) || (heading_of(line).has_value() && !has_brackets(text));
+    return begins_columns(line) || (display_heading_of(line).has_value() && !has_brackets(text));
   }
   return false;
 }
