@@ -202,6 +202,11 @@ private:
 
   /// The columns of a projection's output, or its input's if there is none; checks its rows. `from`
   /// gets the tensor that they are from.
+  /// Whether a weight (H·d, d_in) fits an input whose tokens are its columns, (d_in, T).
+  bool are_columns(const Shape& input, const Shape& weight) const {
+    return !settings_.columns && input.size() == 2 && weight.size() == 2 && weight[1] == input[0];
+  }
+
   std::optional<std::size_t> projected(const char* W, const NamedTensor* source,
                                        const NamedTensor** from) {
     const NamedTensor* p = part(W);
@@ -219,6 +224,8 @@ private:
            multiplied->source, counted(multiplied->tensor.shape().back(), "columns"),
            shape.back() == multiplied->tensor.shape().back()
                ? message("; stored as (out, in)? <transpose {}>", W)
+           : are_columns(multiplied->tensor.shape(), shape)
+               ? message("; tokens as columns? <columns> reads them so")
                : "");
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];
   }

@@ -553,3 +553,22 @@ function lcg(seed) {
     return state / 2 ** 31 - 1;
   };
 }
+
+test('tokens as columns: keys are the rows of the maps, as show prints them, and products are from the left', async () => {
+  const source = ['data/columns.json'];
+  const page = await open(`${report('columns', ...source).url}#head=0&query=2&key=1&pin=query`);
+  await page.settled('0 0');
+  for (const [query, key] of [[0, 1], [1, 0], [2, 1], [1, 2]]) {
+    await hoverCell(page, key, query); // its row is a key
+    assert.equal(await page.locator('#tip strong').textContent(), shown(source, 0, query, key));
+  }
+  assert.equal(await page.locator('#matrix-axes').textContent(), 'one row per key, one column per query');
+  const steps = await page.locator('#steps').textContent();
+  for (const formula of ['q = W_q x', 'k·q', 'head_out = Σ v α', 'head_result = W_o[h] head_out'])
+    assert.ok(steps.includes(formula), formula);
+  await page.done();
+  const rows = await open(`${report('rows', 'data/quickstart.json').url}#head=0&query=2`);
+  assert.equal(await rows.locator('#matrix-axes').textContent(), 'one row per query, one column per key');
+  assert.ok((await rows.locator('#steps').textContent()).includes('q = x W_q'));
+  await rows.done();
+});
