@@ -110,6 +110,35 @@ bool StageJudge::helps_one_row(const Changes& changes) const {
          thresholds::most_left_in_half * unchanged().error_elsewhere;
 }
 
+namespace {
+
+/// How many times its own error by chance the part is that a difference has of a change's effect,
+/// by how much the rows' own parts scatter: in the rounding of several steps the numbers of a row
+/// are wrong together. `moved` is the change's effect. Infinite for a few rows, which show no
+/// scatter.
+double certain_by_rows(const Tensor& ours, const Tensor& theirs, const Tensor& moved, double part) {
+  constexpr std::size_t least_rows = 3;
+  const std::size_t n = ours.shape().back();
+  double square = 0, scatter = 0;
+  std::size_t rows = 0;
+  if (theirs.shape() != ours.shape() || moved.shape() != ours.shape())
+    return std::numeric_limits<double>::infinity();
+  for (std::size_t first = 0; first < ours.count(); first += n) {
+    double product = 0, own = 0;
+    for (std::size_t i = first; i < first + n; ++i) {
+      const double effect = value_at(moved, i) - value_at(ours, i),
+                   off = value_at(theirs, i) - value_at(ours, i);
+      if (std::isfinite(effect) && std::isfinite(off))
+        product += effect * off, own += effect * effect;
+    }
+    if (own > 0) square += own, scatter += std::pow(product - part * own, 2), ++rows;
+  }
+  return rows < least_rows || scatter == 0 ? std::numeric_limits<double>::infinity()
+                                           : part * square / std::sqrt(scatter);
+}
+
+} // namespace
+
 std::vector<Changes>
 StageJudge::seen_through_rounding(const Tensor& ours, const Changes& candidates,
                                   const std::map<const Change*, Agreement>& alone) const {
@@ -126,6 +155,7 @@ StageJudge::seen_through_rounding(const Tensor& ours, const Changes& candidates,
                  moved = agreement_of(*value, ours, 0).error,
                  part = projection(theirs, *value, ours), sure = moved / left * root;
     if (part * sure > thresholds::no_chance &&
+        certain_by_rows(ours, theirs, *value, part) > thresholds::no_chance_by_rows &&
         std::fabs(part - 1) <
             std::max(thresholds::as_far_as_it_goes / sure, thresholds::nearly_as_far))
       seen.emplace_back(left, change);

@@ -53,6 +53,9 @@ inline constexpr double usual_of_rounding = 1.5;
 /// difference that exceeds this limit by so many times, and has the direction and size of the
 /// change's effect, is not chance. Case: "rounding is no cause".
 inline constexpr double no_chance = 10, as_far_as_it_goes = 3, nearly_as_far = 0.05;
+/// The same by rows, whose numbers are wrong together. Case: "reports: a right port in bfloat16 is not
+/// blamed for the scatter of its rows".
+inline constexpr double no_chance_by_rows = 6;
 /// Changes that reduce the difference by less than 3 % are ignored.
 inline constexpr double lessens = 0.97;
 /// A larger relative error cannot be rounding, so that variances are not computed.

@@ -31,6 +31,13 @@ TEST_CASE("reports: right ports in four precisions are equal or close, and nothi
   CHECK(result.code == 0);
 }
 
+TEST_CASE("reports: a right port in bfloat16 is not blamed for the scatter of its rows") {
+  if (sanitized) return;
+  const Result result = python("clean.py \"$MHA\" --first 187 --count 1");
+  INFO(result.out << result.err);
+  CHECK(result.code == 0);
+}
+
 TEST_CASE("reports: stages are read under the names and axes of other code") {
   const Result result = python("names.py \"$MHA\"");
   INFO(result.out << result.err);

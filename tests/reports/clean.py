@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Right ports in four precisions: neither command may find anything wrong with them.
 
-    /usr/bin/python3 tests/reports/clean.py MHA-INSPECT [--count N] [--seed N] [--jobs N]
+    /usr/bin/python3 tests/reports/clean.py MHA-INSPECT [--count N] [--first N] [--seed N] [--jobs N]
 
 Kinds of layers, sizes of numbers, and whether the weights are of the port's type are drawn. Prints
 every pair in which diff is not equal or close, or diagnose tells a cause other than the precision.
@@ -68,6 +68,7 @@ def main():
     parser = argparse.ArgumentParser(description="right ports: is anything found wrong?")
     parser.add_argument("program")
     parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep")
@@ -77,7 +78,7 @@ def main():
         os.makedirs(folder, exist_ok=True)
         program = Program(os.path.abspath(args.program), folder)
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-            wrong = list(pool.map(lambda n: ask(n, args.seed, program), range(args.count)))
+            wrong = list(pool.map(lambda n: ask(n, args.seed, program), range(args.first, args.first + args.count)))
     for lines in wrong:
         for line in lines:
             print(line)
