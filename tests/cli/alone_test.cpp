@@ -61,14 +61,14 @@ TEST_CASE("alone: a chosen text's numbers, labels and shapes are those of the te
         words.insert(words.end(), view.begin() + 1, view.end());
         std::string of_batch = out_of(with(with(words, batch()), {"--batch", std::to_string(b)}));
         INFO(model << " " << view[0] << " " << view.back() << " " << b);
-        // Where the text is said to be one of several.
+        // Where the text is called one of several.
         for (const std::string& said :
              {fmt::format(" · batch {}", b), fmt::format("\"batch\": {}, ", b),
               fmt::format("batch {}\n", b)})
           for (std::size_t at = 0; (at = of_batch.find(said, at)) != std::string::npos;)
             of_batch.erase(at, said.size());
         std::string lone = out_of(with(words, {"--text", texts[b]}));
-        if (view[0] == "explain") { // says which item it is
+        if (view[0] == "explain") { // states which item it is
           json one = json::parse(of_batch), other = json::parse(lone);
           for (json* each : {&one, &other}) each->erase("batch"), each->erase("shape");
           of_batch = one.dump(), lone = other.dump();

@@ -96,7 +96,7 @@ TEST_CASE_METHOD(BenchLayer, "bench: the least that each stage needs, beside its
     bounds += bound;
   }
   CHECK(object["bound_s"].get<double>() == Approx(bounds));
-  CHECK(object["machine"]["read_gb_s"].size() == 1); // all of it lies in the second cache
+  CHECK(object["machine"]["read_gb_s"].size() == 1); // all of it is in the second cache
 }
 
 TEST_CASE_METHOD(BenchLayer, "bench: --stage says what is kept, --threads how many compute") {

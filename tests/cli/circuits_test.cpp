@@ -1,5 +1,5 @@
 // circuits: what the weights alone say, against NumPy's numbers for data/ (tests/data/circuits),
-// and what users are told.
+// and what is reported to users.
 
 #include "support/places.hpp"
 #include "support/run.hpp"

@@ -11,7 +11,7 @@ using Catch::Contains;
 
 namespace {
 
-/// A folder with data/, in which the scripts of all shells lie.
+/// A folder with data/, which has the scripts of all shells.
 struct Shells : Folder {
   Shells() {
     std::filesystem::create_directory_symlink(source_folder() + "/data", path("data"));

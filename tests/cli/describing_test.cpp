@@ -1,5 +1,5 @@
 // Models by description: three under names of their own beside their NumPy reference, every family
-// as it describes itself, and what is said of a description that is wrong.
+// as it describes itself, and what is reported of a description that is wrong.
 
 #include "support/files.hpp"
 #include "support/run.hpp"
@@ -145,7 +145,7 @@ TEST_CASE("describing: names of GGUF are described as the checkpoint's", "[model
 }
 
 TEST_CASE("describing: layers of a list of prefixes, and whole names") {
-  // The wheel's layer twice under two names, said as a list and by {layer} in the names.
+  // The wheel's layer twice under two names, given as a list and by {layer} in the names.
   const std::string wheel = in_source("data/wheel");
   const Folder folder;
   std::string naming = text_of(wheel + "/naming.json");
@@ -381,7 +381,7 @@ TEST_CASE("describing: a family's file says what it has otherwise than another",
     std::ofstream(path) << "{\"like\": \"" << family << "\"}";
     CHECK(logits(model, {"--naming", path}) == logits(model, {}));
   }
-  // Names and a setting of its own, where its config says so: names as long as those that were.
+  // Names and a setting of its own, where its config asks for it: names as long as those that were.
   const std::string model = folder.path("model");
   std::filesystem::copy("data/bard-llama", model);
   std::string file = text_of(model + "/model.safetensors");
@@ -447,7 +447,7 @@ TEST_CASE(
   REQUIRE(run({"info", model, "--as-naming", "-o", naming}).code == 0);
   CHECK(run({"info", model, "--naming", naming}).out.find("nothing in") == std::string::npos);
   CHECK(run({"info", model, "--naming", naming, "--layer", "0", "--strict"}).code == 0);
-  // A norm of a later layer that the file lacks is told whatever is asked for.
+  // A norm of a later layer that the file lacks is reported whatever is asked for.
   std::string file = text_of(model + "/model.safetensors");
   const std::string name = "layers.2.input_layernorm";
   REQUIRE(file.find(name) != std::string::npos);

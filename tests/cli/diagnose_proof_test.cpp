@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-/// The words behind "See it: mha-inspect"; none where there is no such line.
+/// The words after "See it: mha-inspect"; none where there is no such line.
 std::vector<std::string> proof_in(const std::string& text) {
   const std::size_t at = text.find("See it: mha-inspect ");
   std::vector<std::string> words;

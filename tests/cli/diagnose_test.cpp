@@ -136,7 +136,7 @@ TEST_CASE_METHOD(DiagnoseLayer, "diagnose: what was read otherwise is told") {
   CHECK(told.code != 2);
   CHECK_THAT(told.err, Contains("note: read as HST: weights"));
   const Result strict = diagnose({"--against", "weights=" + ref + "@HST", "--strict"});
-  CHECK(strict.code == told.code); // it was said so: no doubt
+  CHECK(strict.code == told.code); // it was stated: no doubt
 }
 
 TEST_CASE_METHOD(DiagnoseLayer, "diagnose: what stays open after a change is told") {

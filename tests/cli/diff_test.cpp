@@ -162,7 +162,7 @@ TEST_CASE_METHOD(DiffLayer, "diff: single stages are bound, in any order of axes
       told({"--against", "alpha=" + folder.path("weights.npy"), "--against", "z=" + z}, 0)["stages"]
           .size() == 2);
   CHECK(told({"--against", folder.path("weights.npy")}, 0)["first"].is_null());
-  // Another order is told; it was said, so --strict has no doubt.
+  // Another order is reported; it was given, so --strict has no doubt.
   const std::vector<std::string> turned{"--against",
                                         "weights=" + folder.path("weights.npy") + "@HST"};
   CHECK_THAT(diff(turned).err, Contains("note: read as HST: weights"));
@@ -183,7 +183,7 @@ TEST_CASE_METHOD(DiffLayer, "diff: two dumps are compared without weights") {
   REQUIRE(other.code == 1);
   const json object = json::parse(other.out);
   CHECK(object["first"] == "scaled");
-  // The softmax is the softmax: these steps are told to be sound. W_o is not there.
+  // The softmax is the softmax: these steps are called sound. W_o is not there.
   CHECK(row_of(object, "weights")["own"] == false);
   CHECK(row_of(object, "output")["own"].is_null());
   const Result table = run({"diff", a, "--against", b});

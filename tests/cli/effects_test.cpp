@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <sstream>
 
-// effects: what users see of it, and what they are told.
+// effects: what users see of it, and what is reported to them.
 
 using namespace mha::test;
 using Catch::Contains;

@@ -120,7 +120,7 @@ TEST_CASE("example: a whole model, run, patched and streamed") {
   const Result result = example("model data/bard-gpt2 'To be, or not to be'");
   CHECK(result.code == 0);
   CHECK(result.err.empty());
-  // As ablate says of that layer, and as the weights that are kept say of its first head.
+  // As ablate reports of that layer, and as the weights that are kept show of its first head.
   CHECK_THAT(result.out, Contains("without head 1: +0.0194\nwithout head 2: -0.0738\n"));
   CHECK(std::count(result.out.begin(), result.out.end(), '\n') == 6 + 2 + 1 + 24);
   const std::string kept = "layer 3, head 0: ";

@@ -1,4 +1,4 @@
-// What fuzzing found in layers that are right. Files that are refused lie in tests/broken.
+// What fuzzing found in layers that are right. Files that are refused are in tests/broken.
 
 #include "support/run.hpp"
 

@@ -56,7 +56,7 @@ TEST_CASE("first files: a lone map, or q, k and v without an axis of heads, is o
         run({"show", lone, "-s", "weights", "-f", "csv"}).out);
   CHECK(run({"show", qkv, "-s", "output", "-f", "csv"}).out ==
         run({"show", packed, "-s", "output", "-f", "csv"}).out);
-  // What says that there are more heads, or is no number, stays an error.
+  // What states that there are more heads, or is no number, stays an error.
   CHECK_THAT(run({"show", map, "--num-heads", "2"}).err, Contains("expected (B,) H, T, S"));
   const std::string vector =
       folder.write("vector.json", "{\"Q\": [1, 0], \"K\": " + rows + ", \"V\": " + rows + "}");
@@ -194,7 +194,7 @@ TEST_CASE("first files: short texts have no sink, however many they are") {
   std::string lines;
   for (int i = 0; i < 40; ++i) lines += "my love\n";
   const std::string path = folder.write("lines", lines);
-  std::string maps; // of equal weights: half of the second row's lies on key 0
+  std::string maps; // of equal weights: half of the second row's is on key 0
   for (int i = 0; i < 40; ++i) maps += std::string(i ? "," : "") + "[[[1, 0], [0.5, 0.5]]]";
   const std::string even = folder.write("even.json", "{\"weights\": [" + maps + "]}");
   for (const std::vector<std::string>& words :

@@ -96,7 +96,7 @@ TEST_CASE("GGUF: every type is decoded to the bits of NumPy", "[gguf]") {
       if (!entry.blocks) continue;
       ++blocks;
       CHECK(entry.name.starts_with(std::string(entry.type_name()) + "."));
-      // Neighbouring numbers lie a step apart: no two different ones of a block are nearer.
+      // Neighbouring numbers are a step apart: no two different ones of a block are nearer.
       const Tensor steps = entry.steps(), values = entry.read();
       REQUIRE(steps.shape() == values.shape());
       const std::span<const float> v = values.as<float>(), s = steps.as<float>();

@@ -189,7 +189,7 @@ TEST_CASE("many texts: of vectors in the place of tokens, the vectors count") {
     // The number of the text is the fourth column of stats, the first of predict.
     std::string rows = lines("one.json", stats);
     for (std::size_t at = 0; (at = rows.find(",0,", at)) != std::string::npos; ++at)
-      if (std::isalpha(static_cast<unsigned char>(rows[at - 1])) != 0) // behind the head's kind
+      if (std::isalpha(static_cast<unsigned char>(rows[at - 1])) != 0) // after the head's kind
         rows[at + 1] = static_cast<char>('0' + text);
     stats_alone += rows;
     rows = lines("one.json", predict);
@@ -240,7 +240,7 @@ TEST_CASE("many texts: chosen queries are those of each text by itself") {
     for (std::size_t text = 0; text < texts.size(); ++text) {
       std::string own = rows({"--text", texts[text], "--by", "text", "--query", query});
       for (std::size_t at = 0; (at = own.find(",0,", at)) != std::string::npos; ++at)
-        if (std::isalpha(static_cast<unsigned char>(own[at - 1])) != 0) // behind the head's kind
+        if (std::isalpha(static_cast<unsigned char>(own[at - 1])) != 0) // after the head's kind
           own[at + 1] = static_cast<char>('0' + text);
       alone += own;
     }

@@ -1,5 +1,5 @@
-// What there was when the inventory was written is still there, or tests/inventory/gone.tsv says
-// why it is not.
+// What there was when the inventory was written is still there, or tests/inventory/gone.tsv
+// explains why it is not.
 
 #include "inventory/inventory.hpp"
 #include "support/run.hpp"

@@ -50,7 +50,7 @@ TEST_CASE("bad layers: each is refused in one line that says where, what and wha
     CHECK(one_line(result.err));
     mentioned += " " + line.arguments + " ";
   }
-  // No file lies about unused, and no refused command left one behind.
+  // No file is left unused, and no refused command left one.
   for (const auto& entry : std::filesystem::directory_iterator(broken + "layers")) {
     INFO(entry.path().filename());
     CHECK(mentioned.find(entry.path().filename().string()) != std::string::npos);

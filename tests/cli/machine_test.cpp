@@ -317,7 +317,7 @@ TEST_CASE("docs/machine.md: every command that has a machine format is there") {
       }
     return false;
   };
-  // The formats that each command says it has.
+  // The formats that each command lists.
   const std::string machine[]{"json", "ndjson", "csv", "tsv"};
   for (const std::string command :
        {"show", "stats", "predict", "tokens", "effects", "explain", "diff", "diagnose", "circuits",

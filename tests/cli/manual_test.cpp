@@ -1,4 +1,4 @@
-// Man pages: valid, complete, and what --help says.
+// Man pages: valid, complete, and what --help prints.
 
 #include "support/tools.hpp"
 
@@ -29,7 +29,7 @@ std::string rendered(const Folder& folder, const std::string& page) {
                       .out);
 }
 
-/// Whether the page says something; its name alone in the report if not.
+/// Whether the page has a text; its name alone in the report if not.
 bool says(const std::string& page, const std::string& text) {
   return page.find(words_of(text)) != std::string::npos;
 }

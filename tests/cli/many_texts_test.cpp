@@ -288,7 +288,7 @@ TEST_CASE("many texts: one line says what is wrong") {
 
 namespace {
 
-/// A state with a byte changed, left out or added anywhere is damaged, and says so; what is kept
+/// A state with a byte changed, left out or added anywhere is damaged, and reported; what is kept
 /// stays as it is.
 void refuse_damaged(const Folder& folder, const std::string& command) {
   const std::string kept = folder.read("t.csv.resume");

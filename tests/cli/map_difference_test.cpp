@@ -129,7 +129,7 @@ TEST_CASE("map --minus: colours around zero, in every form") {
   CHECK(text.err.empty());
   CHECK_THAT(text.out, Contains("weights · data/bard-gpt2 layer 2 − layer 3") &&
                            Contains("\n-0.27 [") && Contains("] 0.27"));
-  // One end says the other.
+  // One end gives the other.
   CHECK_THAT(shell("\"$MHA\" " + command + "--vmax 0.5").out,
              Contains("-0.50 [") && Contains("] 0.50"));
   CHECK_THAT(shell("\"$MHA\" " + command + "--vmin -0.4").out,
@@ -146,7 +146,7 @@ TEST_CASE("map --minus: colours around zero, in every form") {
                 folder.path("two.svg"))
               .code == 0);
   CHECK_THAT(folder.read("two.svg"), Contains("love| lord") || Contains("love|lord"));
-  // Blue below zero, red above it, and both ends are told by the same measure.
+  // Blue below zero, red above it, and both ends are given by the same measure.
   const std::string svg = folder.read("d.svg");
   CHECK_THAT(svg, Contains("−0.2") && Contains(">0.2<"));
 }

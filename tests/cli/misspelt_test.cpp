@@ -82,7 +82,7 @@ TEST_CASE("misspelt: what can mean two things is corrected by name, in one step"
     CHECK(one_line(result.err));
     CHECK_THAT(result.err, Contains("did you mean '" + one.meant + "'?") && Contains(one.cure) &&
                                Contains("`mha-inspect names`"));
-    // What it says works: X W it was, so @IO.
+    // What it prints works: X W it was, so @IO.
     const std::string binding = one.meant + "=layer.json:" + one.to + "@IO";
     const Result cured = shown(layer, {binding});
     CHECK(cured.code == 0);
@@ -103,7 +103,7 @@ TEST_CASE("misspelt: what can mean two things is corrected by name, in one step"
 }
 
 TEST_CASE("misspelt: a projection is the identity only where nothing could have been meant") {
-  // Of the shape of its siblings, under a name that says nothing.
+  // Of the shape of its siblings, under a name without a meaning.
   const Result sibling = shown(layer_with({{"\"W_q\"", "\"A\""}}));
   CHECK(sibling.code == 2);
   CHECK_THAT(sibling.err,
@@ -111,7 +111,7 @@ TEST_CASE("misspelt: a projection is the identity only where nothing could have 
   const Result lone = shown(R"({"X": [[1, 2]], "W": [[1, 2], [3, 4]], "num_heads": 1})");
   CHECK(lone.code == 2);
   CHECK_THAT(lone.err, Contains("W (2, 2) could be it"));
-  // Something else is passed over, and the overview says what was computed.
+  // Something else is passed over, and the overview states what was computed.
   Folder folder;
   folder.write("layer.json", R"({"X": [[1, 2]], "loss": [1, 2, 3], "num_heads": 1})");
   const Result none = run({"show", "layer.json"}, {.folder = folder.path()});
@@ -127,7 +127,8 @@ TEST_CASE("misspelt: weights of names that say nothing are asked for, and right 
   CHECK_THAT(result.out, Contains(" runs, 0 finds"));
 }
 
-TEST_CASE("misspelt: layers of libraries and tutorials are read by their names, and others asked about") {
+TEST_CASE(
+    "misspelt: layers of libraries and tutorials are read by their names, and others asked about") {
   const Result result = shell("/usr/bin/python3 tests/models/named.py \"$MHA\"");
   INFO(result.out << result.err);
   CHECK(result.code == 0);

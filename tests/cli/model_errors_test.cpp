@@ -46,7 +46,7 @@ TEST_CASE("a config that contradicts the tensors, and one of no known model, are
   CHECK(with_config("\"model_type\": \"llama\"", "\"model_type\": \"granitemoe\"")
             .find("model_type 'granitemoe' has LLaMA's names, but is not covered") !=
         std::string::npos);
-  // A key that no family computes is refused by its name; one that another family has is told.
+  // A key that no family computes is refused by its name; one that another family has is reported.
   const auto with_key = [&](const std::string& key) {
     return with_config("\"vocab_size\"", key + ", \"vocab_size\"");
   };

@@ -1,4 +1,4 @@
-// Whole models, where something is wrong with numbers, settings or shapes: what is said.
+// Whole models, where something is wrong with numbers, settings or shapes: what is reported.
 
 #include "support/files.hpp"
 #include "support/run.hpp"
@@ -40,7 +40,7 @@ struct Copy {
     data.replace(at, bytes.size(), bytes);
   }
   Result predict(std::vector<std::string> more = {}) { return run_as("predict", std::move(more)); }
-  /// A tensor of zeros behind the others.
+  /// A tensor of zeros after the others.
   void add(const std::string& name, const std::vector<std::size_t>& shape) {
     std::size_t bytes = 2;
     for (const std::size_t n : shape) bytes *= n;
@@ -66,7 +66,7 @@ struct Copy {
 
 const std::string nan_of_half = "\xff\x7f";
 
-/// Without the line that says how many runs a sweep takes.
+/// Without the line that gives how many runs a sweep takes.
 std::vector<std::string> with_quiet(std::vector<std::string> words) {
   words.push_back("--quiet");
   return words;
@@ -126,7 +126,7 @@ TEST_CASE("model: a size under another family's name is left over, the family's 
     INFO(key << "\n" << result.err);
     CHECK(result.out == raw);
     CHECK_THAT(result.err, Contains(std::string("not read here: ") + key + " 5."));
-    // Of the same size, it says nothing new.
+    // Of the same size, it states nothing new.
     model.config[key] = std::string(key) == "n_head"                                           ? 6
                         : std::string(key).find("layer") != std::string::npos                  ? 4
                         : std::string(key).starts_with("ffn") || std::string(key) == "n_inner" ? 256

@@ -23,7 +23,7 @@ TEST_CASE("names: paths with spaces, other scripts, quotes and a leading dash") 
     CHECK(run({"show", "./" + name, "-s", "output", "-f", "csv"}, here).out == plain.out);
     CHECK(run({"show", "X=" + name, "layer.json", "-s", "output", "-f", "csv"}, here).out ==
           plain.out);
-    // Written under such a name, too, and said in one line where it cannot be read.
+    // Written under such a name, too, and reported in one line where it cannot be read.
     CHECK(run({"dump", "layer.json", "-s", "q", "--output=./" + name + ".npz"}, here).code == 0);
     CHECK(folder.has(name + ".npz"));
     CHECK(run({"info", "./" + name + ".npz"}, here).code == 0);

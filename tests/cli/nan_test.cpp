@@ -1,4 +1,5 @@
-// NaN in what is given is said by every command that computes with it, and is an error by --strict.
+// NaN in what is given is reported by every command that computes with it, and is an error by
+// --strict.
 
 #include "support/places.hpp"
 #include "support/run.hpp"
@@ -129,7 +130,7 @@ TEST_CASE("nan: explain names the head that it comes from, and no other") {
   const std::string told = run(line, {.folder = folder.path()}).out;
   CHECK_THAT(told, Contains("! head 0: nan or infinity comes in at q"));
   CHECK(told.find("heads 1") == std::string::npos);
-  // Of what no head has, all are told.
+  // Of what no head has, all are reported.
   const Folder other;
   copy_with_nan("data/bard-gpt2", other.path("ck"), "transformer.h.1.attn.c_proj.bias", 2);
   CHECK_THAT(run(line, {.folder = other.path()}).out, Contains("comes in at output"));
@@ -163,7 +164,8 @@ TEST_CASE("nan: in what is made of several stages, layers or weights it is a war
   std::vector<Case> cases{
       {{"circuits", "end"}, "no copying: the embedding, the last norm"},
       {{"map", "end", "-s", "ov", "--vocab", "a,b", "--layer", "2", "--head", "1"},
-       "W_E OV W_U of head 1 has 4 NaN of 4 numbers, the first at [0, 0]: an earlier weight has some"},
+       "W_E OV W_U of head 1 has 4 NaN of 4 numbers, the first at [0, 0]: an earlier weight has "
+       "some"},
       {{"map", "W", "-s", "qk", "--vocab", "a,b", "--layer", "2"},
        "W_E QK W_Eᵀ of head 0 has 4 NaN of 4 numbers"},
       {with({"map", "ck", "-s", "scores", "--layer", "1"}, text), "b_q has numbers that are NaN"},

@@ -88,7 +88,7 @@ TEST_CASE(
     CHECK(result.code == 2);
     CHECK(one_line(result.err));
   }
-  // What is no part of it may lie there, and the model is read as before.
+  // What is no part of it may be there, and the model is read as before.
   std::vector<std::string> words = dump;
   words.push_back(model.path + "/stages.npz");
   CHECK(run(words).code == 0);

@@ -1,4 +1,4 @@
-// A batch of texts of several lengths: what lies behind the end of the shorter ones is zeros in
+// A batch of texts of several lengths: what is after the end of the shorter ones is zeros in
 // dumps, has no labels, and counts in no measure.
 
 #include "support/files.hpp"
@@ -187,7 +187,7 @@ TEST_CASE("padding: a page shows one text, as long as it is") {
 
 TEST_CASE("padding: the numbers of a text in a batch are printed as those of the text alone") {
   const auto lines_of = [](const std::string& out, const std::string& batch) {
-    std::vector<std::string> lines; // without what says which batch item they are of
+    std::vector<std::string> lines; // without what states which batch item they are of
     std::istringstream text(out);
     for (std::string line; std::getline(text, line);) {
       const std::size_t at = batch.empty() ? 0 : line.find(batch);

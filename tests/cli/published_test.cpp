@@ -165,7 +165,7 @@ TEST_CASE("vectors that are the tokens' rows give the tokens' bits") {
       const Result result = run({"show", path, option, value, "-s", "logits", "-f", "csv", "-q"});
       INFO(result.err);
       CHECK(result.code == 0);
-      std::string numbers; // the seventh column: tokens behind it have their labels or none
+      std::string numbers; // the seventh column: tokens after it have their labels or none
       std::istringstream lines(result.out);
       for (std::string line; std::getline(lines, line);)
         if (const std::size_t at = line.find_first_of("-0123456789", line.find(",,,") + 3);
@@ -205,7 +205,7 @@ TEST_CASE("a draft of a description needs few words more") {
        "ids",
        {{R"("HOW MANY?")", "3"},
         {R"("by": "position")", R"("by": "position", "scale": 0.22360679774997896)"}}},
-      {"module.pth", // which says its activation and its heads itself
+      {"module.pth", // which gives its activation and its heads itself
        "ids",
        {{"\"encoder.weight\"", "\"encoder.weight\", \"scale\": \"sqrt_d_model\""},
         {R"("causal": false)", R"("causal": true)"}}},
@@ -288,7 +288,7 @@ TEST_CASE("a draft is made where no layer's names are known, and one name is a l
   CHECK(drafted.code == 0);
   CHECK(drafted.out.find(R"("W_qkv": "mix.wqkv.weight")") != std::string::npos);
   CHECK(drafted.out.find(R"("final_norm": "norm.weight")") != std::string::npos);
-  // What is asked for is what is said to be missing.
+  // What is asked for is what is reported as missing.
   const Result missing = run({"info", folder.path("no.json"), "--as-naming"});
   CHECK(missing.code == 2);
   CHECK(missing.err.find("no such file") != std::string::npos);

@@ -1,5 +1,5 @@
 // An option that is given twice: its values join, or each of them counts, or the second one is an
-// error unless it says the same. None is passed over in silence.
+// error unless it is the same. None is passed over in silence.
 
 #include "support/run.hpp"
 #include "support/share.hpp"
@@ -14,7 +14,7 @@ using Catch::Contains;
 
 namespace {
 
-/// The options whose help says by itself, or by the form of its value, that they may come again.
+/// The options whose help states by itself, or by the form of its value, that they may come again.
 const std::set<std::string> go_on{
     "--against", "--atol",       "--batch",       "--composition", "--head",
     "--ids",     "--key",        "--kind",        "--layer",       "--measures",

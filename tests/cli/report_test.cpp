@@ -34,7 +34,7 @@ struct ReportPage {
   }
 };
 
-/// What lies between the first `start` and the `end` after it.
+/// What is between the first `start` and the `end` after it.
 std::string between(const std::string& text, const std::string& start, const std::string& end) {
   const std::size_t from = text.find(start);
   REQUIRE(from != std::string::npos);

@@ -12,7 +12,7 @@ using Catch::Contains;
 
 namespace {
 
-/// A command, its exit code, and what it says in either stream.
+/// A command, its exit code, and what it prints in either stream.
 struct Case {
   std::string words;
   int code;

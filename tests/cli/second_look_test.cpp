@@ -1,4 +1,5 @@
-// What a model's files say twice, or say of another model: told by every command that computes it.
+// What a model's files state twice, or of another model: reported by every command that computes
+// it.
 
 #include "support/run.hpp"
 
@@ -31,7 +32,7 @@ std::string changed(const Folder& folder, const std::string& model, const std::s
 
 TEST_CASE("a warning about the layers is told by every command that computes them") {
   const Folder folder;
-  // The type of the scaling is said twice.
+  // The type of the scaling is given twice.
   const std::string path =
       changed(folder, "bard-llama", "config.json",
               {{"rope_scaling", {{"type", "linear"}, {"rope_type", "default"}, {"factor", 2}}}});
@@ -192,7 +193,7 @@ TEST_CASE(
   }();
   const std::string ids = R"("input_ids": [[5, 7], [9, 2]])";
   struct Case {
-    std::string option, file, told; ///< told: "" where it is plain
+    std::string option, file, told; ///< reported: "" where it is plain
   };
   for (const Case& one :
        {Case{"--ids", ids + R"(, "labels": [[7, 2], [2, 1]], "attention_mask": [[1, 1], [1, 1]])",

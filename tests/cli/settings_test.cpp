@@ -2,15 +2,15 @@
 
 #include <catch2/catch.hpp>
 
-// A wrong setting names the tensor and both numbers; one that contradicts the files says which won;
-// an option that changes nothing says so.
+// A wrong setting names the tensor and both numbers; one that contradicts the files reports which
+// won; an option that changes nothing is reported.
 
 using namespace mha::test;
 using Catch::Contains;
 
 namespace {
 
-/// What `show -s x` of the quick start says on standard error, with more files and options.
+/// What `show -s x` of the quick start prints on standard error, with more files and options.
 std::string said(std::vector<std::string> arguments, int code) {
   arguments.insert(arguments.begin(), {"show", "data/quickstart.json", "-s", "scaled"});
   const Result result = run(arguments);
@@ -72,10 +72,11 @@ TEST_CASE("settings: one that contradicts the files says which won") {
            "-s", "q", "X=data/induction/hidden.npz:layers.1"});
   CHECK(heads.code == 0);
   CHECK_THAT(heads.err, Contains("--num-heads 8 wins over 4 (config.json)"));
-  CHECK(run({"show", "data/quickstart.json", "--scale", "1", "--strict"}).code == 0); // it was said
+  CHECK(run({"show", "data/quickstart.json", "--scale", "1", "--strict"}).code ==
+        0); // it was reported
 }
 
-TEST_CASE("settings: an option that changes nothing says so") {
+TEST_CASE("settings: an option that changes nothing is reported") {
   CHECK(said({"--rope-dims", "2"}, 0) == "warning: --rope-dims changes nothing: rope is none\n");
   CHECK_THAT(said({"--rope", "half", "--rope-factor", "2"}, 0),
              Contains("--rope-factor changes nothing: rope_scaling is none"));

@@ -177,7 +177,7 @@ struct Task {
   Result bash(const std::string& line) const { return shell(line, {.folder = folder.path()}); }
 };
 
-/// Reads safetensors as its specification says, with nothing but json and NumPy.
+/// Reads safetensors as its specification has it, with nothing but json and NumPy.
 const char* const read_safetensors = R"(
 import json, numpy as np
 raw = open("all.safetensors", "rb").read()

@@ -179,7 +179,7 @@ TEST_CASE("textbook: diff computes every stage by it and shows each with its ulp
       json::parse(run({"diff", "data/quickstart.json", "--against", "textbook", "-f", "json"}).out);
   CHECK(small["equal"] == true);
   CHECK(small["stages"].size() == 17);
-  // A trained layer in float32: rounding is all that there is, and each stage says how much.
+  // A trained layer in float32: rounding is all that there is, and each stage reports how much.
   const Result trained = run({"diff", "data/bard-llama", "--text", "To be, or not to be", "--layer",
                               "1", "--against", "textbook", "-f", "json"});
   CHECK(trained.code == 0);

@@ -1,4 +1,4 @@
-// Nothing silently wrong: what was lost, shared by layers, or not understood is told, once, in
+// Nothing silently wrong: what was lost, shared by layers, or not understood is reported, once, in
 // words that lead on.
 
 #include "support/run.hpp"
@@ -17,7 +17,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// An error of one line that says all of this.
+/// An error of one line with all of this.
 void refuses(const std::vector<std::string>& words, const Setting& here,
              std::initializer_list<std::string> says) {
   const Result result = run(words, here);
@@ -76,7 +76,7 @@ TEST_CASE("told: numbers that float32 does not hold") {
   CHECK_THAT(layer("W_v", "1e-60"),
              Contains("note: layer.json: W_v: 1 number becomes 0 in float32"));
   CHECK_THAT(layer("W_v", "1e-30"), !Contains("float32"));
-  // The lowest number of float64, as masks are written, means −inf: said, and no doubt.
+  // The lowest number of float64, as masks are written, means −inf: reported, and no doubt.
   CHECK_THAT(layer("mask", "-1.7976931348623157e308"),
              Contains("note: layer.json: mask: 1 number becomes infinite"));
   CHECK_THAT(layer("mask", "1e300"), Contains("warning: "));

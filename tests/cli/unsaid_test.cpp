@@ -43,7 +43,7 @@ struct Case {
   int code = 2;
 };
 
-/// Each line with code 2 is one line that says it; others say it in a note or a warning.
+/// Each line with code 2 is one line that reports it; others report it in a note or a warning.
 void check(const std::vector<Case>& cases, const std::string& folder = "") {
   for (const auto& [words, said, code] : cases) {
     const Result result = run(words, {.folder = folder});

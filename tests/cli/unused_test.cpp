@@ -1,5 +1,5 @@
-// Every option of every command changes what comes out, or what is said: nothing is passed over in
-// silence.
+// Every option of every command changes what comes out, or what is reported: nothing is passed over
+// in silence.
 
 #include "support/run.hpp"
 #include "support/sanitizers.hpp"
@@ -37,7 +37,7 @@ std::vector<Option> options_of(const std::string& command) {
   return list;
 }
 
-/// Everything that a run leaves behind.
+/// Everything that a run leaves.
 struct Left {
   int code = 0;
   std::string out, err;
@@ -51,7 +51,7 @@ std::string without(std::string text, const std::string& folder) {
   return text;
 }
 
-/// A run whose files, "OUT…", lie in a folder of their own.
+/// A run whose files, "OUT…", are in a folder of their own.
 Left left_by(Words words) {
   const Folder folder;
   for (std::string& word : words)
@@ -190,21 +190,21 @@ const std::map<std::string, std::string> values{
     {"--rtol", "0.5"},
 };
 
-/// What says how it is computed, how much is told, or what is done where something comes up: in a
-/// line without it nothing need change. A config and a precision may say what is so already.
+/// What decides how it is computed, how much is reported, or what is done where something comes up:
+/// in a line without it nothing need change. A config and a precision may say what is so already.
 const std::set<std::string> about_the_run{
     "--help",       "--quiet",    "--strict",     "--threads",     "--color",   "--memory",
     "--timings",    "--resume",   "--no-special", "--max-size",    "--bos",     "--pool",
     "--all-stages", "--colormap", "--config",     "--masked-rows", "--weights", "--dtype"};
 
-/// What is so already in a line, or is a step behind what the line shows.
+/// What is so already in a line, or is a step after what the line shows.
 const std::set<std::pair<std::string, std::string>> raw{
     {"map", "--residual"},      {"map", "--softmax"}, {"map", "--qkv-order"},
     {"convert", "--causal"},    {"diff", "--layer"},  {"stats", "--measures"},
     {"stats", "--residual"},    {"stats", "--near"},  {"circuits", "--naming"},
     {"circuits", "--num-heads"}};
 
-/// Whether a line has an option, with this value: once more it says the same.
+/// Whether a line has an option, with this value: once more it means the same.
 bool is_given(const Words& line, Words more) {
   const Words as_typed = more;
   if (more[0] == "--format") more[0] = "-f";
@@ -339,7 +339,7 @@ TEST_CASE("unused: options that a command cannot use are refused, or noted, by t
   }
   CHECK_THAT(run({"info", "data/bard-gpt2", "--gguf-order"}).out,
              Contains("--gguf-order has no effect"));
-  // Of one layer a text says which stages there are.
+  // Of one layer a text decides which stages there are.
   const Result one = run({"info", "data/bard-gpt2", "--layer", "1", "--text", "To be"});
   CHECK(one.err.empty());
   CHECK_THAT(one.out, Contains("resid_post"));

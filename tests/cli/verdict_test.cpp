@@ -251,7 +251,7 @@ TEST_CASE_METHOD(VerdictLayer, "diff: a reference that is a layer is computed") 
   CHECK_THAT(flat(heads.out),
              Contains("The reference has 1 head, this layer 2: give --num-heads 1."));
   CHECK(std::ranges::count(heads.err, '\n') < 4);
-  // It lends what the other does not have, and says so.
+  // It lends what the other does not have, and reports it.
   layer = json::parse(small_layer_json());
   for (const char* name : {"X", "num_heads", "tokens"}) layer.erase(name);
   const Result lent = against(layer);

@@ -146,7 +146,7 @@ TEST_CASE("weights: a checkpoint and its GGUF") {
     CHECK(as_file.detail(q) == "half to interleaved, in 6 heads");
     CHECK(as_file.detail(k) == "half to interleaved, in 2 heads");
   }
-  // A changed checkpoint is no less found behind blocks.
+  // A changed checkpoint is found after blocks, too.
   if (!written("changed_weights.py data/bard-llama " + folder.path("c"))) return;
   const Compared changed = compared({folder.path("c/changed"), folder.path("Q8_0") + ".gguf"});
   CHECK(changed.code == 1);

@@ -41,7 +41,7 @@ struct Captures {
     REQUIRE(made.code == 0);
     return run({command, model, "--ids", ids, "--against", path});
   }
-  /// Exit code 0, and what is said of it.
+  /// Exit code 0, and what is reported of it.
   void check_agrees(const std::string& python, const std::string& note) const {
     for (const char* command : {"diff", "diagnose"}) {
       const Result result = edited(python, command);
@@ -108,8 +108,8 @@ TEST_CASE("captures: zeros are told, and not compared") {
 }
 
 TEST_CASE("captures: a longer text of as many tokens as there are heads, columns or features") {
-  // Six heads of 16 dimensions on a stream of 96: no axis of a longer text's stages is told from
-  // others by its size.
+  // Six heads of 16 dimensions on a stream of 96: no axis of a longer text's stages is
+  // distinguished from others by its size.
   for (const std::string model : {"data/bard-gpt2", "data/bard-llama"})
     for (const std::size_t tokens : {6U, 16U, 96U}) {
       const Folder folder;

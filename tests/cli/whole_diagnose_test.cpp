@@ -59,7 +59,7 @@ std::set<std::string> named_in(const json& found) {
   return ids;
 }
 
-/// The words of the command behind a title.
+/// The words of the command after a title.
 std::vector<std::string> command_in(const std::string& text, const std::string& before) {
   const std::string title = before + "mha-inspect ";
   const std::size_t at = text.find(title);
@@ -187,7 +187,8 @@ TEST_CASE("whole diagnose: GELU's form below a short type's rounding is named or
         const bool named = named_in(json::parse(found.out)).contains("mlp.activation");
         CHECK(compared.code == (mistake != "none" && !open ? 1 : 0));
         CHECK(named == (mistake != "none" && !open));
-        CHECK(open == (words_of(told.out).find("cannot be decided at float16") != std::string::npos));
+        CHECK(open ==
+              (words_of(told.out).find("cannot be decided at float16") != std::string::npos));
         if (capture == "all") CHECK_FALSE(open);
         if (capture == "logits") CHECK(open);
       }

@@ -135,7 +135,7 @@ TEST_CASE("whole diff: a mistake in a layer is told from what follows it and fro
   const Folder folder;
   const std::string model = "data/bard-gpt2", path = folder.path("wrong.npz"),
                     own = folder.path("own.npz");
-  // Layer 2's feed-forward is another one: the layers behind it follow.
+  // Layer 2's feed-forward is another one: the layers after it follow.
   REQUIRE(run({"dump", model, "--ids", ids, "-q", "-o", own}).code == 0);
   REQUIRE(run({"dump", model, "--ids", ids, "-q", "-o", path,
                "layers.2.mlp_act=" + own + ":layers.1.mlp_act"})
@@ -280,7 +280,7 @@ TEST_CASE("whole diff: a stage without a layer's number is no layer's where ther
       CHECK(layers.code == 2);
       CHECK_THAT(layers.err, Contains("of which layer?"));
     }
-  // Of one layer it is clear, and so it is where a path says the layer.
+  // Of one layer it is clear, and so it is where a path gives the layer.
   CHECK(run({"diff", model, "--ids", ids, "--layer", "2", "--against", bare}).code == 0);
   REQUIRE(run({"dump", model, "--ids", ids, "--layer", "0-3", "-q", "-s", "weights", "-o",
                folder.path("w{layer}.npz")})
@@ -359,7 +359,7 @@ TEST_CASE(
     const nlohmann::json json =
         nlohmann::json::parse(compared(naming.model, path, {"--format", "json"}).out);
     CHECK(json["layers.2"]["stages"].size() == naming.stages);
-    // Each of them that is wrong is a difference, and one that has no name is told.
+    // Each of them that is wrong is a difference, and one that has no name is reported.
     const Result wrong = saved("k = [i for i in o if '2' in i][0]; o[k] = o[k] + 1; ");
     INFO(wrong.out << wrong.err);
     CHECK(wrong.code == 1);
@@ -379,7 +379,7 @@ TEST_CASE("whole diff: one mistake is no second one, and a second one is told") 
   REQUIRE(run({"dump", model, "--ids", "65,300,12,7,90,42", "-q", "-o", other}).code == 0);
   const Result token = compared(model, other);
   INFO(token.out);
-  CHECK(token.code == 2); // a dump holds its ids: another text is said first
+  CHECK(token.code == 2); // a dump holds its ids: another text is reported first
   CHECK_THAT(token.err, Contains("this text's"));
   REQUIRE(run({"dump", model, "--ids", ids, "-q", "-o", other,
                "layers.1.mlp_act=" + own + ":layers.0.mlp_act",
@@ -408,7 +408,7 @@ TEST_CASE("whole diff: a forgotten text is the reference's own, or asked for") {
   }
 }
 
-TEST_CASE("whole diff: another text is said first, in one sentence") {
+TEST_CASE("whole diff: another text is reported first, in one sentence") {
   const Folder folder;
   const std::string path = folder.path("other.npz");
   REQUIRE(

@@ -12,7 +12,7 @@ using Catch::Contains;
 namespace {
 
 /// Two texts of 6 and 4 tokens, dumped without padding; `left.npz` has them with `input_ids` and
-/// `attention_mask`, behind as much padding as fills 8 rows, and `ids.npz` those two alone.
+/// `attention_mask`, after as much padding as fills 8 rows, and `ids.npz` those two alone.
 struct LeftPadded {
   Folder folder;
   std::string model;

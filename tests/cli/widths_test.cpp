@@ -134,7 +134,7 @@ TEST_CASE("widths: no line is wider than its window, unless it is a single word"
       std::istringstream from(*text);
       for (std::string line; std::getline(from, line);) {
         INFO(line);
-        // A single word of a command to copy goes on behind its backslash.
+        // A single word of a command to copy goes on after its backslash.
         if (const auto words = words_of(line);
             words.size() > 1 && !(words.size() == 2 && words[1] == "\\"))
           CHECK(mha::render::display_width(line) <= std::stoul(columns));

@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     request.text.ids = {"1,0,2"};
     OpenedModel model(request);
     model.threads = 1;
-    if (model.chosen().size() > 8) return; // one layer's weights, as often as is said
+    if (model.chosen().size() > 8) return; // one layer's weights, as often as is asked
     for (const std::string& id : model.chosen())
       trace(model.load(id).layer, {Stage::weights, Stage::resid_post}, {}, 1);
   });

@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Settings settings;
     const SettingInfo& info = settings_table()[which % settings_table().size()];
     set(settings, info.name, text, "--option");
-    // The text that it is told as means the same.
+    // The text that it is printed as means the same.
     const std::string told = info.get(settings);
     set(settings, info.name, told, "--option");
     fuzz::require(info.get(settings) == told, "a setting reads back what it prints");

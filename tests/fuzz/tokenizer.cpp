@@ -1,5 +1,5 @@
-// A tokenizer.json and a text: the input up to its first zero byte, and what stands behind it.
-// Every token of the text lies inside it, or the file is refused in one line.
+// A tokenizer.json and a text: the input up to its first zero byte, and what comes after it.
+// Every token of the text is inside it, or the file is refused in one line.
 
 #include "fuzz/expect.hpp"
 #include <mha/tokenizers/tokenizer.hpp>

@@ -1,5 +1,5 @@
 // Names for programs: what the library's archive exports, what its installed headers declare, what
-// the Python package has; environment variables; what a build can be told.
+// the Python package has; environment variables; what a build can be asked.
 
 #include "inventory/headers.hpp"
 #include "inventory/inventory.hpp"

@@ -28,7 +28,7 @@ std::vector<Section> table_sections();
 std::vector<Section> file_sections();
 /// What captures may be called, and what the names mean.
 std::vector<Section> capture_sections();
-/// What the program says of itself: commands, options, choices, manual, completions.
+/// What the program prints of itself: commands, options, choices, manual, completions.
 std::vector<Section> program_sections();
 /// Fields of the results of each command.
 std::vector<Section> result_sections();

@@ -1,5 +1,5 @@
-// What the program says of itself: commands, options, the words that an option may be, what shells
-// complete, pages of the manual.
+// What the program prints of itself: commands, options, the words that an option may be, what
+// shells complete, pages of the manual.
 
 #include "inventory/inventory.hpp"
 

@@ -1,5 +1,5 @@
 // Fields of results: those of docs/machine.md, which a test holds against what the commands print;
-// keys of descriptions; names in the files that `dump` writes; what the page of `report` is told.
+// keys of descriptions; names in the files that `dump` writes; what the page of `report` is given.
 
 #include "inventory/inventory.hpp"
 

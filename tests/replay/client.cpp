@@ -1,4 +1,4 @@
-// Stands for the program while its command lines are recorded (record.py): says to the recorder
+// Stands for the program while its command lines are recorded (record.py): reports to the recorder
 // that a run is about to start, waits until its input and its folder are kept, and becomes the
 // program. Linked statically, so that no library that a test puts before the program meets it.
 //

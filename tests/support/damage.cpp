@@ -81,7 +81,7 @@ void reset_peak() {
 
 std::string damaged(std::string bytes, std::mt19937& random) {
   for (auto left = random() % 2 == 0 ? 1 : 2 + random() % 3; left > 0 && !bytes.empty(); --left) {
-    // Headers and directories lie at both ends: half of the damage is done there.
+    // Headers and directories are at both ends: half of the damage is done there.
     const std::size_t near = std::min<std::size_t>(bytes.size(), 200);
     std::size_t at = random() % bytes.size();
     if (random() % 4 == 0) at = random() % near;

@@ -108,7 +108,7 @@ bool splits(float largest_finite, bool finite, float least) {
 }
 
 /// Numbers (line, k) of `lines` lines, `depth` deep, as cells; zeros for those missing, up to
-/// `filled` lines. `place` says where within a half the pair of a line and k goes.
+/// `filled` lines. `place` gives where within a half the pair of a line and k goes.
 template <class Number, class Place> bool pack(const Number& number, std::size_t lines,
                                                std::size_t filled, std::size_t depth, float least,
                                                const Place& place, std::uint16_t* cells) {

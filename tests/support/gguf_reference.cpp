@@ -1,4 +1,4 @@
-// llama.cpp's graphs over the tensors as they lie in the file, in double precision. What the keys
+// llama.cpp's graphs over the tensors as they are in the file, in double precision. What the keys
 // mean, and what stands where one is missing, is written from llama.cpp's readers, not from lib/.
 
 #include "support/gguf_models.hpp"

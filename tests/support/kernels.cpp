@@ -85,7 +85,7 @@ struct Row {
   float lse = 0;
 };
 
-/// softmax(scores) v of one row; what `of_key` says multiplies a key's part.
+/// softmax(scores) v of one row; the result of `of_key` multiplies a key's part.
 Row attended(const Kernel& kernel, const Inputs& in, const Floats& scores, std::size_t b,
              std::size_t h, const std::function<float(std::size_t)>& of_key) {
   const std::size_t n = kernel.d_v, S = kernel.S, g = h * kernel.H_kv / kernel.H;

@@ -1,5 +1,5 @@
 #pragma once
-// What a whole model computes for a text, in this process: its numbers, and what is said.
+// What a whole model computes for a text, in this process: its numbers, and what is reported.
 
 #include <mha/files/contents.hpp>
 

@@ -68,7 +68,7 @@ Outputs attention(const Inputs& inputs, const Attributes& a) {
   for (std::size_t b = 0; b < B; ++b)
     for (std::size_t h = 0; h < H; ++h)
       for (std::size_t i = 0; i < L; ++i) {
-        // The query's position among the keys: behind the cache.
+        // The query's position among the keys: after the cache.
         double position = static_cast<double>(i);
         if (!inputs.past_key.empty()) position += static_cast<double>(inputs.past_key.shape[2]);
         if (!inputs.nonpad_kv_seqlen.empty())

@@ -144,7 +144,7 @@ ModelForm neox() {
                     "use_parallel_residual": true, "hidden_act": "gelu"})");
 }
 
-/// Norms before and behind both parts, or behind alone; of heads, or of all heads together; logits
+/// Norms before and after both parts, or after alone; of heads, or of all heads together; logits
 /// that are capped, or not.
 ModelForm normed_behind(const std::string& name) {
   const bool gemma = name != "olmo2", third = name == "gemma3";

@@ -1,5 +1,5 @@
 #pragma once
-// What the library makes of a graph that a test wrote: a layer's numbers, or what it says.
+// What the library makes of a graph that a test wrote: a layer's numbers, or what it reports.
 
 #include "support/onnx_forms.hpp"
 #include <mha/tensor/tensor.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 // Where the tests find the project and the program: known to one file, so that the others compile
-// the same wherever the checkout lies.
+// the same wherever the checkout is.
 
 #include <string>
 

@@ -178,7 +178,7 @@ void cap_after_mask(Implementation& other) {
   });
 }
 
-/// Hides what `hides(b, t, j)` says, too. `offset`: of the diagonal.
+/// Hides what `hides(b, t, j)` chooses, too. `offset`: of the diagonal.
 void block(Layer& layer, const std::function<bool(double query, double key)>& hides) {
   const double offset = layer.align == reference::Align::top_left ? 0
                         : layer.align == reference::Align::bottom_right

@@ -22,7 +22,7 @@ void normalise_after_rope(Implementation& other);
 void normalise_after_rope_by_place(Implementation& other);
 void cap_before_scale(Implementation& other);
 void cap_after_mask(Implementation& other);
-/// Hides what `hides` says, too; the query's place among the keys, as causal masks see it.
+/// Hides what `hides` chooses, too; the query's place among the keys, as causal masks see it.
 void block(reference::Layer& layer, const std::function<bool(double query, double key)>& hides);
 /// Every tensor and every step rounded to float16, or bfloat16.
 void round_all(Implementation& other, bool half);

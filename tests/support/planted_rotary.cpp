@@ -154,7 +154,7 @@ template <class Position> auto at_positions(Position position) {
   });
 }
 
-/// q or k whose dimensions behind the rotated ones are 0.
+/// q or k whose dimensions after the rotated ones are 0.
 std::function<void(Implementation&)> without_rest(const std::string& side) {
   return [side](Implementation& other) {
     other.steps.push_back(

@@ -310,7 +310,7 @@ std::map<std::string, Array> compute(const Layer& layer) {
         for (double a : row) max = std::isnan(a) || a > max ? a : max;
         return max;
       }));
-  // What the masks hide; where the computation starts behind them, what is given says it.
+  // What the masks hide; where the computation starts after them, what is given shows it.
   Array hidden = each(*score, [](double, auto...) { return 0.0; });
   if (!layer.bias.empty()) hidden = biased(layer, hidden);
   hidden = masked(layer, hidden);

@@ -93,7 +93,7 @@ double diagonal_offset(const Layer& layer, std::size_t b) {
 }
 
 // A mask or bias with one key is meant for all of them; where there is but one, it is that one's,
-// and no mask is for the learned and zero keys behind it.
+// and no mask is for the learned and zero keys after it.
 bool covers(const Layer& layer, const Array& mask, std::size_t j) {
   if (mask.empty()) return false;
   const bool for_all = mask.shape[3] == 1 && layer.P() + layer.S() != 1;

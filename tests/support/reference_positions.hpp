@@ -28,7 +28,7 @@ template <class F> Array each(const Array& from, F f) {
 Array rotated(const Layer& layer, const Array& q);
 /// Plus the position bias; B, H, T, S_all.
 Array biased(const Layer& layer, const Array& capped);
-/// Plus scale · (q + k, if it says so) · the vector of query − key; B, H, T, S_all.
+/// Plus scale · (q + k, if it has both) · the vector of query − key; B, H, T, S_all.
 Array with_relative_key(const Layer& layer, const Array& q, const Array& k, Array biased);
 /// Plus the masks; B, H, T, S_all.
 Array masked(const Layer& layer, const Array& biased);

@@ -7,7 +7,7 @@
 
 namespace mha::test {
 
-/// Whether a program is there; if not, the report says that the test was skipped.
+/// Whether a program is there; if not, the report notes that the test was skipped.
 inline bool have_tool(const std::string& name) {
   if (shell("command -v " + name + " >/dev/null").code == 0) return true;
   WARN("skipped: " << name << " is not installed");

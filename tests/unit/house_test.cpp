@@ -1,5 +1,5 @@
 // Rules of the house, which no compiler checks: who may include whom (docs/design.md), how long a
-// file may be, what lies at the top.
+// file may be, what is at the top.
 
 #include "support/places.hpp"
 
@@ -38,7 +38,7 @@ struct Source {
         return true;
     return false;
   }
-  /// "" for files that lie directly in lib/ or app/.
+  /// "" for files directly in lib/ or app/.
   std::string folder() const {
     const std::size_t first = path.find('/'), last = path.rfind('/');
     return first == last ? "" : path.substr(first + 1, last - first - 1);
@@ -269,8 +269,8 @@ TEST_CASE("JSON stays inside the .cpp files of formats, load, render and heads",
 }
 
 TEST_CASE("xtensor is where it says something shorter, and one unit of lib reads it", "[house]") {
-  // docs/design.md says why: never in what the library computes with, or in headers that others
-  // include.
+  // docs/design.md has the reason: never in what the library computes with, or in headers that
+  // others include.
   const std::vector<std::string> users{"lib/xtensor.hpp", "lib/textbook/arrays.hpp"};
   std::size_t units = 0;
   for (const Source& source : sources_in("lib")) {

@@ -1,4 +1,4 @@
-// What a public repository has beside its code says nothing that is not so.
+// What a public repository has beside its code states nothing that is not so.
 
 #include "support/places.hpp"
 #include "support/tools.hpp"

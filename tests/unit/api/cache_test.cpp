@@ -59,7 +59,7 @@ TEST_CASE("api: a checkpoint's layer, its input beside it or in memory", "[api]"
   CHECK(same_bits(run(from_memory).tensor("output"), expected));
   CHECK(layers_in(data("induction")) == std::vector<std::string>{"0", "1"});
   CHECK(layers_in(data("quickstart.json")) == std::vector<std::string>{""});
-  // Settings win over the file's; what is in doubt is told.
+  // Settings win over the file's; what is in doubt is reported.
   std::vector<Note> notes;
   const Layer open =
       load(data("induction"), 1, {{"X", X}}, {.settings = {{"causal", "false"}}, .notes = &notes});

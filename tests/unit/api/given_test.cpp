@@ -63,7 +63,7 @@ TEST_CASE("api: settings that are members are checked as those that are text", "
   check_refused({.num_heads = std::numeric_limits<std::size_t>::max()},
                 "num_heads is 18446744073709551615: a whole number up to 10^15 expected");
   check_refused({.qkv_order = static_cast<QkvOrder>(7)}, "qkv_order is 7: one of qkv");
-  // Every default is one, and what a setting says of itself is read back.
+  // Every default is one, and what a setting prints of itself is read back.
   Settings settings;
   for (const SettingInfo& info : settings_table())
     CHECK_NOTHROW(set(settings, info.name, info.get(Settings()), "default"));

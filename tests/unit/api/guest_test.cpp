@@ -125,7 +125,7 @@ std::map<std::string, std::function<void()>> public_calls() {
   };
 }
 
-/// What the child's work says, by its exit code; −1 where it hangs or dies.
+/// What the child's work reports, by its exit code; −1 where it hangs or dies.
 int in_child(const std::function<int()>& work, bool at_once = true) {
   std::cout.flush();
   std::fflush(nullptr);

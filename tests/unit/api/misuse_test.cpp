@@ -1,4 +1,4 @@
-// What goes wrong is an Error that says what there is, in the words of a program.
+// What goes wrong is an Error that states what there is, in the words of a program.
 
 #include "unit/api/layers.hpp"
 

@@ -270,7 +270,7 @@ TEST_CASE("model: streamed stages are those that are kept, in order", "[api][mod
   CHECK(bytes.size() == kept.kept().size());
   for (const std::string& name : kept.kept()) {
     INFO(name);
-    const Tensor whole = kept.tensor(name); // B, (H,) T, columns, with rows behind a text's end
+    const Tensor whole = kept.tensor(name); // B, (H,) T, columns, with rows after a text's end
     const Shape& shape = whole.shape();
     const std::size_t rows = shape[shape.size() - 2],
                       row = shape.back() * whole.bytes() / whole.count(),

@@ -264,7 +264,8 @@ TEST_CASE("api: a patch behind the last layer is checked where nothing there is 
   }
   const Tensor logits = run.logits(), twice = run.with({"logits *= 2"}).logits();
   CHECK(twice.as<float>()[7] == 2 * logits.as<float>()[7]);
-  const Run lost = run.with({"final = nan"}); // a doubt that is told before logits are asked for
+  const Run lost =
+      run.with({"final = nan"}); // a doubt that is reported before logits are asked for
   REQUIRE_FALSE(lost.notes().empty());
   CHECK_THAT(lost.notes().back().text, Contains("NaN"));
 }

@@ -141,7 +141,7 @@ TEST_CASE("−inf equals a finite mask constant, in the stages that show masks")
   }
   CHECK_FALSE(of_numbers(-inf, -30, Stage::masked).within);
   CHECK_FALSE(of_numbers(-inf, 1e9, Stage::masked).within);
-  // Two finite ones are two numbers: nothing says that they are masks …
+  // Two finite ones are two numbers: nothing shows that they are masks …
   CHECK_FALSE(of_numbers(-1e9, -1e4, Stage::masked).within);
 }
 

@@ -76,7 +76,7 @@ Tensor with_one_wrong(const Tensor& tensor, std::size_t i) {
   return wrong;
 }
 
-/// Read as `stage`, told by `note`; a wrong number is found.
+/// Read as `stage`, reported by `note`; a wrong number is found.
 void check_reading(const Layer& layer, const std::string& name, const Tensor& saved, Stage stage,
                    const std::string& note) {
   for (const bool bound : {false, true}) {

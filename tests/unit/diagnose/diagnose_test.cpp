@@ -111,7 +111,7 @@ const std::map<std::string, std::string> without_trace{
     {"dropout.on on cross", "the same"},
 };
 
-/// Mistakes that give the same numbers: each is named, or told beside the other.
+/// Mistakes that give the same numbers: each is named, or reported beside the other.
 const std::vector<std::set<std::string>> twins{
     {"swap.kv", "weight.order.QVK"}, // the second and the last part exchanged
     {"swap.qk", "weight.order.KQV"}, // where H = H_kv

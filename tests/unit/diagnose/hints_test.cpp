@@ -1,4 +1,4 @@
-// What is said of a stage that no change explains: where it differs, and what its numbers look
+// What is reported of a stage that no change explains: where it differs, and what its numbers look
 // like. Each row needs the thresholds of hints.cpp that it names.
 
 #include <mha/diagnose/diagnose.hpp>

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What opening and reading everything says, with the file's own path as FILE.
+/// What opening and reading everything reports, with the file's own path as FILE.
 std::string message_of(const std::string& name) {
   try {
     for (const io::Entry& entry : io::open(name).tensors) entry.read();

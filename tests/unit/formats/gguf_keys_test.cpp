@@ -1,6 +1,6 @@
 // GGUF's keys: every one that llama.cpp reads of any architecture, in a tiny model of each that is
 // read here: missing, and with another value. Numbers change as the reference's do, or the key is
-// told or refused by name; one that changes nothing is on the list below.
+// reported or refused by name; one that changes nothing is on the list below.
 
 #include "support/share.hpp"
 #include "unit/formats/gguf_runs.hpp"
@@ -327,7 +327,7 @@ TEST_CASE("GGUF: a key that is missing, or says something else, changes numbers 
       without.keys.erase(prefix + one.key);
       with.keys[prefix + one.key] = one.other;
       const GgufOutcome before = one.beside.empty() ? plain_file : runs.run(traits, base);
-      // A file that is refused for what stands beside the key says nothing of the key.
+      // A file that is refused for what is beside the key shows nothing of the key.
       if (!one.beside.empty() && !before.error.empty()) continue;
       for (const GgufFile* file : {&with, &without}) {
         if (file == &without && !there) continue;

@@ -1,4 +1,4 @@
-// GGUF: tensors that few files of an architecture have, and what is said of keys.
+// GGUF: tensors that few files of an architecture have, and what is reported of keys.
 
 #include "unit/formats/gguf_runs.hpp"
 
@@ -36,7 +36,7 @@ struct Changed {
   }
 };
 
-/// What is said of it by the name FILE.
+/// What is reported of it by the name FILE.
 std::string without_path(std::string text) {
   for (std::size_t at = 0; (at = text.find("/tmp")) != std::string::npos;)
     text.replace(at, text.find("model.gguf", at) + 10 - at, "FILE");

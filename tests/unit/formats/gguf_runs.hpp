@@ -14,7 +14,7 @@
 
 namespace mha::test {
 
-/// What became of a file: numbers and what was said, or why there are none.
+/// What became of a file: numbers and what was reported, or why there are none.
 struct GgufOutcome {
   std::vector<double> numbers;
   std::string said, error;
@@ -69,7 +69,7 @@ private:
   }
   static void run_whole(const std::string& path, const GgufTraits& traits, GgufOutcome& outcome) {
     const Model model(path, {.dtype = DType::f64});
-    // A file without a head: what is behind the last layer stands for its logits.
+    // A file without a head: the last layer's stream stands for its logits.
     const std::string last = !traits.has("headless")  ? "logits"
                              : traits.block == "post" ? "layers.1.resid_post"
                                                       : "final";

@@ -125,7 +125,7 @@ std::vector<Subject> formats_of_a_layer() {
   io::test::write(folder / "X", "npy", {{"X", io::test::numbers(DType::f32, {3, 4})}});
   list.push_back({"npy", {{"layer", io::test::contents_of(folder / "X")}}, {}, use_file});
 
-  // One tensor of an archive under another name, as a SOURCE says it.
+  // One tensor of an archive under another name, as a SOURCE gives it.
   Subject bound{"NAME=FILE:TENSOR@AXES",
                 {{"layer.npz", list[1].files.at("layer")}},
                 {":W_q@IO", ":X", ""},

@@ -75,7 +75,7 @@ TEST_CASE("arrays without axes are settings, texts are labels", "[io]") {
 
 TEST_CASE("elements that do not lie aligned are copied", "[io]") {
   const io::test::Folder folder;
-  // The header is 62 bytes long: doubles after it lie at no multiple of 8.
+  // The header is 62 bytes long: doubles after it begin at no multiple of 8.
   const double number = 2.5;
   std::string data(8, '\0');
   std::memcpy(data.data(), &number, 8);

@@ -184,7 +184,7 @@ TEST_CASE("a whole model by the paths of a graph's nodes computes its logits", "
     for (const bool with_config : {true, false}) {
       INFO(form.name << (with_config ? "" : " without config.json"));
       const ModelOutcome found = computed(form, with_config, some_ids);
-      if (form.name == "llama" && !with_config) // 1e-6 where nothing says it
+      if (form.name == "llama" && !with_config) // 1e-6 by default
         CHECK_THAT(found.error, Catch::Contains("another epsilon than the model's"));
       else
         CHECK(found.error == "");

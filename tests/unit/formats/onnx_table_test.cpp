@@ -255,7 +255,7 @@ std::vector<Insertion> other_insertions() {
   return list;
 }
 
-/// "" where the layer computes the graph's numbers or says that it does not, by one of the nodes
+/// "" where the layer computes the graph's numbers or reports that it does not, by one of the nodes
 /// that were put in.
 std::string judged(const Form& form, std::size_t first, std::size_t count, const Value& concat) {
   const onnx::Outcome outcome = outcome_of(form.graph, form.X);
@@ -370,7 +370,7 @@ TEST_CASE("the forms of exported graphs are computed as their graphs are", "[io]
 
 namespace {
 
-/// Runs the cells that `chosen` says, by edge and insertion, and says which do not hold.
+/// Runs the cells that `chosen` names, by edge and insertion, and reports those that do not hold.
 template <class Chosen> void require_cells(Chosen chosen) {
   const Forms forms;
   const std::vector<Insertion> insertions = all_insertions();

@@ -28,7 +28,7 @@ public:
 
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   std::string path() const { return path_.string(); }
-  /// How many entries lie in it, hidden ones too.
+  /// How many entries are in it, hidden ones too.
   std::size_t size() const {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
   }

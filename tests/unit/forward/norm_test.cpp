@@ -55,7 +55,7 @@ TEMPLATE_TEST_CASE(
   const Norm norm =
       GENERATE(norm_of<T>(InputNorm::layer, true, false), norm_of<T>(InputNorm::layer, false, true),
                norm_of<T>(InputNorm::rms, false, false), norm_of<T>(InputNorm::rms, false, true));
-  constexpr std::size_t stride = width + 5; // rows need not lie side by side
+  constexpr std::size_t stride = width + 5; // rows need not be side by side
   std::vector<T> x = numbers<T>(rows * stride, 4), y(rows * stride, T(-1));
   const Matrix<T> from{x.data(), rows, width, stride}, to{y.data(), rows, width, stride};
   norm_rows<T>(norm, from, to);

@@ -105,7 +105,7 @@ Array linear(const Array& x, const Array& W, const Array& bias, std::size_t firs
   return y;
 }
 
-// N, rows, H·d to N, H, rows, d, with `extra` (H·d) and a row of zeros behind.
+// N, rows, H·d to N, H, rows, d, with `extra` (H·d) and a row of zeros after it.
 Array heads_apart(const Array& x, std::size_t heads, const Array& extra, bool zero) {
   const std::size_t rows = x.shape[1], d = x.shape[2] / heads;
   Array y({x.shape[0], heads, rows + (extra.empty() ? 0 : 1) + (zero ? 1 : 0), d});

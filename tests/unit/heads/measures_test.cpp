@@ -313,7 +313,7 @@ TEST_CASE("rows of zeros and of NaN in saved maps count as fully masked", "[meas
   CHECK(head.max == 0.7);
   CHECK(head.max_query == 2);
   CHECK(head.row_sum_error.value() == Approx(0.05));
-  CHECK_FALSE(head.self); // three queries, two keys: nothing says where they stand
+  CHECK_FALSE(head.self); // three queries, two keys: nothing gives their positions
 
   const HeadMeasures broken = measure_heads(maps({1, 1, 2, 2}, {0.5, 0.5, nan, 0.25})).heads[0];
   CHECK(broken.masked_rows == 0);

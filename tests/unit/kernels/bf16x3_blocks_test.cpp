@@ -43,7 +43,7 @@ Numbers turned(const Numbers& b) {
   return result;
 }
 
-/// How op(b) lies and whether it is split ahead.
+/// How op(b) is stored and whether it is split ahead.
 struct Way {
   bool transposed, ahead;
 };
@@ -88,7 +88,7 @@ double error_of(const Numbers& a, const Numbers& b, const Numbers& c) {
 }
 
 /// A number that does not split, and what it keeps from being split: the 32 rows of a or the 32
-/// columns of b where it lies, in its block of the depth.
+/// columns of b where it is stored, in its block of the depth.
 struct Spoilt {
   float value;
   bool left;

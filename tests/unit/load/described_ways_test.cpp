@@ -1,5 +1,5 @@
-// What each sentence of docs/describing.md says is what is computed: a model for each way of saying
-// it (tests/models/described_ways.py), every stage beside NumPy's in float64.
+// What each sentence of docs/describing.md promises is what is computed: a model for each way of
+// writing it (tests/models/described_ways.py), every stage beside NumPy's in float64.
 
 #include "support/compare.hpp"
 #include "support/files.hpp"

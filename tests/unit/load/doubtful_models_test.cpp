@@ -1,4 +1,4 @@
-// Whole models that are nearly another one: what is refused, what is told, and that a warning's
+// Whole models that are nearly another one: what is refused, what is reported, and that a warning's
 // numbers are those that Transformers computes, without what is passed over.
 
 #include "support/files.hpp"

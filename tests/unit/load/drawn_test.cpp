@@ -166,7 +166,7 @@ Drawn drawn_checkpoint(const naming::FamilyRow& family, Draw& draw) {
       if (!draw.one_in(40)) tensors[prefix + name] = usual_shape(name, draw);
     for (const std::string& name : names_of(family.knows, draw))
       if (draw.one_in(3)) tensors[prefix + name] = usual_shape(name, draw);
-    // A normalisation, or whatever else may lie beside.
+    // A normalisation, or whatever else may be beside it.
     const std::size_t dot =
         prefix.find_last_of('.', prefix.size() - std::min<std::size_t>(2, prefix.size()));
     const std::string parent = dot == std::string::npos ? "" : prefix.substr(0, dot + 1);

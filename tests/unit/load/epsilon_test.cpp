@@ -1,4 +1,4 @@
-// Epsilons of norms: which key of config.json says them, what they are where it is silent, and that
+// Epsilons of norms: which key of config.json has them, what they are where it is silent, and that
 // all norms of a model have the same. Defaults and keys are those of Transformers' configuration
 // classes, or of PyTorch's LayerNorm in models that hand it none.
 

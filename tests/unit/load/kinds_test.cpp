@@ -59,7 +59,7 @@ TEST_CASE("rotary scaling as families publish it") {
   };
   // clang-format off
   for (const auto& [config, settings] : {
-    // Qwen2.5-7B-Instruct, as its card says to write it
+    // Qwen2.5-7B-Instruct, as its card asks to write it
     Published{R"("model_type": "qwen2", "rope_theta": 1000000.0, "max_position_embeddings": 32768, "sliding_window": 131072,
         "use_sliding_window": false, "max_window_layers": 28,
         "rope_scaling": {"factor": 4.0, "original_max_position_embeddings": 32768, "type": "yarn"})",

@@ -76,7 +76,7 @@ public:
   }
 
   /// The same numbers in other axes: (n), (1, n), (n, 1); (m, n) transposed, as one row, with an
-  /// axis of 1 before and behind. A tensor that no axis is wrong for has the same numbers.
+  /// axis of 1 before and after. A tensor that no axis is wrong for has the same numbers.
   void reshaped_tensors() {
     for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
       const io::Entry& entry = model_.tensors[i];
@@ -248,7 +248,7 @@ private:
     ++counts_.of[outcome];
   }
 
-  /// A setting that is read gives another model, as config.json says; one that changes no number is
+  /// A setting that is read gives another model, as config.json asks; one that changes no number is
   /// known not to, or was asked for and is at rest.
   template <class Change> void judge_setting(const std::string& what, const std::string& key,
                                              const Change& change, bool may_be_silent = false) {

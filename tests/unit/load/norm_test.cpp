@@ -26,7 +26,7 @@ TEST_CASE("RMS normalisation before LLaMA's attention") {
   CHECK(difference(loaded.layer, layer) == "");
   CHECK_FALSE(notes_say(loaded, "X must be the normalised input"));
 
-  // Without it the weights do not matter, and a note says what X must be.
+  // Without it the weights do not matter, and a note states what X must be.
   const mha::LoadedLayer without = file.load(plain);
   CHECK(difference(without.layer, plain) == "");
   CHECK(notes_say(

@@ -73,7 +73,7 @@ TEST_CASE("a size under another family's spelling agrees, is refused, is left ov
         CHECK(new_notes(same, whole).empty());
 
         with.config[second] = other;
-        // The family's own counts, and the other is told; Transformers' general names are every
+        // The family's own counts, and the other is reported; Transformers' general names are every
         // family's own.
         const Outcome contradicted = compute_text(with);
         CHECK(contradicted.says(std::string(spelling)));
@@ -81,7 +81,7 @@ TEST_CASE("a size under another family's spelling agrees, is refused, is left ov
 
         with.config.erase(key); // alone, and wrong
         const Outcome wrong = compute_text(with);
-        // GPT-2 and DistilBERT have both words: then it is another model, as config.json says.
+        // GPT-2 and DistilBERT have both words: then it is another model, as config.json asks.
         CHECK((wrong.says(std::string(spelling)) || !wrong.refusal.empty() ||
                wrong.bits != whole.bits));
 

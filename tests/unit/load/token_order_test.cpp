@@ -1,5 +1,5 @@
 // Queries, keys and values whose files do not say their axes: which order is read, and what is
-// said.
+// reported.
 
 #include "support/run.hpp"
 #include <mha/load/load.hpp>
@@ -53,7 +53,7 @@ Read read(const std::vector<Saved>& tensors, bool bound,
   return result;
 }
 
-/// What a file holds, how it is read, and what is said.
+/// What a file holds, how it is read, and what is reported.
 struct Case {
   const char* what;
   std::vector<Saved> tensors;

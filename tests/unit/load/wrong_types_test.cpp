@@ -1,7 +1,7 @@
 // Settings of config.json whose value is of another type than the setting's, or no number that it
 // may have: over every setting that the reading of each tiny model asked for, in the file or not.
 // What is of a wrong type is refused, warned of, or makes no difference. What is a number gives the
-// model that config.json says only where the setting is a real number.
+// model that config.json describes only where the setting is a real number.
 
 #include "support/files.hpp"
 #include "support/model_outcome.hpp"
@@ -78,7 +78,7 @@ std::vector<Value> added() {
           {number("1e99"), Meaning::number},  {number("18446744073709551616"), Meaning::number}};
 }
 
-/// Settings that are real numbers: another one is another model, as config.json says.
+/// Settings that are real numbers: another one is another model, as config.json asks.
 constexpr std::string_view real[]{"rope_theta",
                                   "rope_local_base_freq",
                                   "rotary_base",

@@ -139,7 +139,7 @@ TEST_CASE("effects have the same bits whatever the threads", "[effects]") {
 TEST_CASE("effects of a position are the same whether runs share a stream of logits or not",
           "[effects]") {
   // One of seven positions: seven runs a stream; four of seven: each run its own, as where a patch
-  // behind the last layer names positions.
+  // after the last layer names positions.
   for (const std::vector<std::string>& patches :
        {std::vector<std::string>{}, {"final[*,2] = zero"}, {"logits[*,4] *= 2"}})
     for (const std::string model : {"bard-gpt2", "bard-llama"}) {

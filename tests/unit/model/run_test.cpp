@@ -52,7 +52,7 @@ Tensor logits_of(const TextLayers& layers, const Tensor& stream, std::size_t thr
   return trace(layers.ends(stream), {Stage::logits}, {}, threads).value(Stage::logits);
 }
 
-/// The stream behind the last layer.
+/// The stream after the last layer.
 Tensor last_stream(const TextLayers& layers, const Advance& how = {}) {
   return advance(layers, layers.embedded(), layers.count(), how).x;
 }

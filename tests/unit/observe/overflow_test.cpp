@@ -1,4 +1,5 @@
-// What is told as masked is masked, and what overflowed is told so: never one for the other.
+// What is reported as masked is masked, and what overflowed is reported so: never one for the
+// other.
 
 #include "support/library_input.hpp"
 #include "support/sanitizers.hpp"

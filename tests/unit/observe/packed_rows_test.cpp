@@ -29,7 +29,7 @@ std::string inflated(const std::string& packed, std::size_t size) {
   return out;
 }
 
-/// Elements that lie in planes from `offset` on.
+/// Elements in planes from `offset` on.
 template <class T>
 std::vector<T> from_planes(const std::string& bytes, std::size_t offset, std::size_t count) {
   std::vector<T> out(count);

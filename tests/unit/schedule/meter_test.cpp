@@ -77,7 +77,7 @@ TEST_CASE("progress: attention, feed-forward and logits are announced, and done"
     asked.positions = {38}, asked.threads = 1;
     predict(*text.model, asked);
     INFO(name);
-    CHECK(sums.begun == 2); // the last layer, and what stands behind it
+    CHECK(sums.begun == 2); // the last layer, and what comes after it
     CHECK(sums.ended == 2);
     CHECK(sums.done == Approx(sums.announced).epsilon(0.2)); // rows that are split come in groups
   }

@@ -67,8 +67,7 @@ TEST_CASE("a message says what it refers to, and may refer to something else ins
               "minus_layer 7: leave minus_layer out, give layer_type <layer>",
               "--minus-layer 7: leave --minus-layer out, give --layer-type <layer>");
   CHECK(with_reference(lost, "scale", "layer") == lost);
-  check_words(of_literal("within <near> tokens"), "within near tokens",
-              "within --near tokens");
+  check_words(of_literal("within <near> tokens"), "within near tokens", "within --near tokens");
 }
 
 TEST_CASE("text that is not the message's own is never a reference") {
@@ -91,7 +90,7 @@ TEST_CASE("text that is not the message's own is never a reference") {
                 text + "=FILE");
     check_words(message("{}", message("<W_q=FILE:{}>", text)), "{\"W_q\", tensor}",
                 "W_q=FILE:" + text);
-    // Again, as where an error is told within another.
+    // Again, as where an error is reported within another.
     check_words(message("{}", message("{}", text)), text, text);
   }
   const Error error(message("{}: <scale>", kept));

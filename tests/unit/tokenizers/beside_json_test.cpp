@@ -1,6 +1,7 @@
 // Settings of tokenizer_config.json beside the parts of tokenizer.json: which of the two counts,
-// and that it is told where they contradict each other. Expected tokens are those of Transformers'
-// classes: BertTokenizerFast and GPT2TokenizerFast put their settings in tokenizer.json's place.
+// and that it is reported where they contradict each other. Expected tokens are those of
+// Transformers' classes: BertTokenizerFast and GPT2TokenizerFast put their settings in
+// tokenizer.json's place.
 
 #include "support/run.hpp"
 #include "unit/tokenizers/support.hpp"
@@ -80,7 +81,7 @@ TEST_CASE("tokenizer_config.json beside tokenizer.json", "[tokenizers]") {
        "e中",
        {"e", "中"},
        {"tokenize_chinese_chars true, tokenizer.json false: " + first}},
-      // null is nothing said.
+      // null states nothing.
       {bert(lower),
        "{" + of_bert + R"(, "strip_accents": null, "do_lower_case": null})",
        "É",
@@ -118,7 +119,7 @@ TEST_CASE("tokenizer_config.json beside tokenizer.json", "[tokenizers]") {
        "{" + of_any + R"(, "do_lower_case": true})",
        "É",
        {"é"}},
-      // Capitals that some versions make small, as the class does where nothing is said.
+      // Capitals that some versions make small, as the class does by default.
       {bert(keeps), "{" + of_bert + "}", "É", {"É"}, {"has no do_lower_case"}},
       // A blank before the text.
       {bytes(R"(, "add_prefix_space": false)"),
