@@ -60,8 +60,10 @@ TEST_CASE_METHOD(DiffLayer, "diff: a difference that the softmax does not see is
     std::size_t t = 0;
     for (json& head : other["scores"]["data"])
       for (json& query : head)
-        for (json& score : query)
-          score = score.get<double>() + row * static_cast<double>(++t / 3) + (t == 5 ? one : 0);
+        for (json& score : query) {
+          ++t;
+          score = score.get<double>() + row * static_cast<double>(t / 3) + (t == 5 ? one : 0);
+        }
     // Of weights that follow from another score, nothing of the kind is printed.
     if (one != 0) other["weights"]["data"][0][1][0] = 0.5;
     return flat(diff({"--against", folder.write("other.json", other.dump())}).out);

@@ -44,11 +44,11 @@ TEST_CASE("shapes are printed as NumPy prints them", "[tensor]") {
 
 TEST_CASE("a count that overflows is an error, also beside an axis of length 0", "[tensor]") {
   const std::size_t big = std::size_t{1} << 40;
-  CHECK(count_of({}) == 1);
-  CHECK(count_of({3, 0, 5}) == 0);
-  CHECK_THROWS_AS(count_of({big, big}), Error);
-  CHECK_THROWS_AS(count_of({0, big, big}), Error);
-  CHECK_THROWS_AS(count_of({std::size_t{1} << 61}), Error); // fits, but its bytes as f64 do not
+  CHECK(count_of(Shape{}) == 1);
+  CHECK(count_of(Shape{3, 0, 5}) == 0);
+  CHECK_THROWS_AS(count_of(Shape{big, big}), Error);
+  CHECK_THROWS_AS(count_of(Shape{0, big, big}), Error);
+  CHECK_THROWS_AS(count_of(Shape{std::size_t{1} << 61}), Error); // fits, but its bytes as f64 do not
 }
 
 TEST_CASE("memory is zero, aligned to 64 bytes, and refused with its size", "[tensor]") {
