@@ -15,29 +15,39 @@ namespace {
 
 constexpr std::size_t most_depth = 64;
 
-/// Whether a list is of arrays with different numbers of axes, or of four with three each, as
-/// Keras' get_weights() returns them; rows of one array have as many axes as each other.
-bool is_list_of_arrays(std::string_view text) {
-  std::vector<std::size_t> axes; // of each element
+/// The shapes of a list's elements, each along its first lists; none where there are many, or
+/// something else than lists of numbers is in it.
+std::vector<Shape> shapes_of_elements(std::string_view text) {
+  constexpr std::size_t many = 64;
+  std::vector<Shape> shapes;
+  std::vector<bool> closed; // the first list of each depth in the element
   std::size_t depth = 0;
-  bool opens = false; // since the last bracket or number of the element nothing else came
   for (const char c : text) {
-    if (c == '"' || c == '{') return false;
-    if (c == '[') {
-      if (++depth == 2) axes.push_back(0), opens = true;
-      if (depth > 1 && opens) ++axes.back();
+    if (c == '"' || c == '{' || (depth == 1 && (is_digit(c) || c == '-'))) return {};
+    if (shapes.size() > many) return {};
+    if (c == '[' && ++depth > 1) {
+      if (depth == 2) shapes.emplace_back(), closed.clear();
+      if (shapes.back().size() == depth - 2) shapes.back().push_back(1), closed.push_back(false);
+    } else if (c == ',' && depth > 1 && !closed[depth - 2]) {
+      ++shapes.back()[depth - 2];
     } else if (c == ']') {
-      opens = false;
-      if (depth-- == 0) return false;
-    } else if (depth == 1 && (is_digit(c) || c == '-')) {
-      return false; // numbers beside lists
-    } else if (is_digit(c) || c == '-') {
-      opens = false;
+      if (depth-- == 0) return {};
+      if (depth > 0) closed[depth - 1] = true;
     }
   }
-  if (axes.empty()) return false;
-  const auto [least, most] = std::ranges::minmax(axes);
-  return least != most ? most >= 3 : axes.size() == 4 && most == 3;
+  return shapes;
+}
+
+/// Whether a list is of arrays, as Keras' get_weights() returns them, which no array is: they have
+/// different numbers of axes, or are (d, H, d_k) twice, (d, H, d_v) and (H, d_v, d).
+bool is_list_of_arrays(std::string_view text) {
+  const std::vector<Shape> shapes = shapes_of_elements(text);
+  if (shapes.empty()) return false;
+  const auto [least, most] = std::ranges::minmax(shapes, {}, &Shape::size);
+  if (least.size() != most.size()) return most.size() >= 3;
+  if (shapes.size() != 4 || most.size() != 3) return false;
+  const Shape &q = shapes[0], &v = shapes[2], &o = shapes[3];
+  return shapes[1] == q && o == Shape{q[1], v[2], q[0]} && o != q && v[0] == q[0] && v[1] == q[1];
 }
 
 class DocumentReader {

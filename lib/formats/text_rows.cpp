@@ -73,17 +73,18 @@ bool is_comma_column(const TextFile& file, std::span<const std::string_view> lin
   const auto body = lines.subspan(header ? 1 : 0);
   if (!std::ranges::all_of(body, may_be_one_number)) return false;
   const auto is_decimal = [](std::string_view line) {
-    const std::string_view after = line.substr(std::min(line.find(',') + 1, line.size()));
-    return line.find(',') == line.npos || (after.starts_with('0') && after.size() > 1);
+    const std::size_t comma = line.find(',');
+    return comma != line.npos && comma + 2 < line.size() && line[comma + 1] == '0';
   };
   if (header) return lines[0].find(',') == std::string_view::npos;
   if (std::ranges::any_of(body, is_decimal)) return true;
   if (body.size() == 1) return false;
-  fail("{0}: each line is like '{1}': two whole numbers, or one with a decimal comma? Write two as "
+  const std::string_view one = trimmed(*std::ranges::find_if(
+      body, [](std::string_view line) { return line.find(',') != line.npos; }));
+  fail("{0}: lines are like '{1}': two whole numbers, or one with a decimal comma? Write two as "
        "'{2}' (sed 's/,/, /' {4}), one as '{3}' (sed 's/,/./' {4})",
-       shown(file.name), shown(trimmed(body[0])),
-       shown(with_replaced(trimmed(body[0]), {{',', ", "}})),
-       shown(with_replaced(trimmed(body[0]), {{',', "."}})), shown(shell_word(file.name)));
+       shown(file.name), shown(one), shown(with_replaced(one, {{',', ", "}})),
+       shown(with_replaced(one, {{',', "."}})), shown(shell_word(file.name)));
 }
 
 /// The separator that every line has, else one that a line has, else blanks.

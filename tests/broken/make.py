@@ -610,6 +610,7 @@ write("text-page-rows-differ.txt", "W(:,:,1) =\n\n 1.5 2.5\n\nW(:,:,2) =\n\n 3.5
 write("text-truth.csv", "true,false\n1,0\n")
 write("text-field-empty.csv", "1.5,2.5,3.5\n4.5,,5.5\n")
 write("text-commas-and-points.csv", "1,5;2.5\n3,5;4,5\n")
+write("text-commas-in-some-lines.csv", "1,5\n2\n3,25\n")
 write("text-quote-open.csv", 'a,"b\n1.5,2.5\n')
 write("text-quote-after.csv", '"a"b,c\n1.5,2.5\n')
 write("text-header-short.csv", "a,b\n1.5,2.5,3.5,4.5\n")
