@@ -126,7 +126,7 @@ const Format& format_of(const Bytes& bytes) {
     fail("{}: unsupported file format (supported: {}, or raw bytes as <NAME=FILE:DTYPE[SHAPE]>)",
          shown(bytes.name), choices());
   }
-  if (!found) refuse_foreign(bytes);
+  if (!found || found->read == text) refuse_foreign(bytes);
   // The first bytes of text prove nothing: lists of numbers are JSON as well as printed ones.
   const bool is_named_text = named->read == text;
   const bool by_name = found && (is_named_text ? found->read == read_json : found->read == text);

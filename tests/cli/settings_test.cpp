@@ -76,7 +76,7 @@ TEST_CASE("settings: one that contradicts the files says which won") {
         0); // it was reported
 }
 
-TEST_CASE("settings: an option that changes nothing is reported") {
+TEST_CASE("settings: an option that changes nothing says so") {
   CHECK(said({"--rope-dims", "2"}, 0) == "warning: --rope-dims changes nothing: rope is none\n");
   CHECK_THAT(said({"--rope", "half", "--rope-factor", "2"}, 0),
              Contains("--rope-factor changes nothing: rope_scaling is none"));

@@ -30,11 +30,14 @@ TEST_CASE("pipes: what is of no format is refused after its beginning") {
   refuses("\"$MHA\" info - < <(cat /dev/zero)", "unsupported file format");
   refuses("yes | \"$MHA\" show -; exit ${PIPESTATUS[1]}", "unsupported file format");
   refuses("\"$MHA\" show X=<(cat /dev/zero) data/quickstart.json", "unsupported file format");
-  refuses("\"$MHA\" diff data/quickstart.json --against <(cat /dev/zero)", "unsupported file format");
-  refuses("\"$MHA\" predict data/bard-gpt2 --ids <(yes 1,2)", "unsupported file format");
+  refuses("\"$MHA\" diff data/quickstart.json --against <(cat /dev/zero)",
+          "unsupported file format");
+  refuses("\"$MHA\" predict data/bard-gpt2 --ids <(yes a,b)", "unsupported file format");
 }
 
 TEST_CASE("pipes: texts, labels and configs have a limit") {
+  refuses("\"$MHA\" predict data/bard-gpt2 --ids <(yes 1,2)",
+          "is longer than 488 MiB, the most that is read from a pipe for tensors");
   const std::string limit = "is longer than 64 MiB, the most that is read from a pipe for a text";
   refuses("\"$MHA\" tokens data/bard-gpt2 --text-file <(yes)", limit);
   refuses("\"$MHA\" predict data/bard-gpt2 --text-file - < <(cat /dev/zero)", limit);

@@ -408,7 +408,7 @@ TEST_CASE("whole diff: a forgotten text is the reference's own, or asked for") {
   }
 }
 
-TEST_CASE("whole diff: another text is reported first, in one sentence") {
+TEST_CASE("whole diff: another text is said first, in one sentence") {
   const Folder folder;
   const std::string path = folder.path("other.npz");
   REQUIRE(
