@@ -226,7 +226,10 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
        "F/n.json: line 16, column 15: 'softkap' is not a setting; did you mean 'softcap'?");
   says("\"kind\": \"layer\"", "\"kind\": \"group\"",
        "F/n.json: line 13, column 41: kind is 'group': layer, std, rms, batch or none expected");
-  says("\"gelu_new\",\n", "\"gelu_new\"\n", "F/n.json: line 6, column 2: ',' or '}' expected");
+  says("\"gelu_new\",\n", "\"gelu_new\"\n",
+       "F/n.json: line 6, column 2: ',' or '}' expected: a comma is missing before it\n"
+       "   \"embed\": [{\"table\": \"hub.weigh\n"
+       "   ^");
   says(
       "\"wheel.\"", "\"wheel.{layr}.\"",
       "F/n.json: line 2, column 2: '{layr}' in 'wheel.{layr}.': {layer}, {layer+1}, {2*layer+1} or "
