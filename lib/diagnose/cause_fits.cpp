@@ -41,7 +41,10 @@ double minimum_of(const std::function<double(double)>& f, double low, double hig
 std::optional<Change> sinks_change(const Layer& layer, const Target& target, std::size_t threads) {
   const bool of_weights = target.stage == Stage::weights;
   if (!layer.sinks.empty() || (!of_weights && target.stage != Stage::logsumexp)) return {};
-  const Tensor own = value_of(layer, Stage::logsumexp, threads); // B, H, T
+  const std::optional<Tensor> sums = // B, H, T
+      if_allowed([&] { return value_of(layer, Stage::logsumexp, threads); });
+  if (!sums) return {};
+  const Tensor& own = *sums;
   const Dims& d = layer.dims;
   const std::size_t keys = target.theirs.count() / own.count();
   std::vector<double> sinks(d.H, 0.0), rows(d.H, 0.0);
