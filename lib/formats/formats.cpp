@@ -10,6 +10,7 @@
 #include <mha/formats/onnx.hpp>
 #include <mha/formats/safetensors.hpp>
 #include <mha/formats/text.hpp>
+#include <mha/formats/text_numbers.hpp>
 #include <mha/formats/torch.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
@@ -102,9 +103,12 @@ const Format* by_bytes(First first) {
   return found == all.end() ? nullptr : &*found;
 }
 
+/// The bytes by which a format is recognised.
+constexpr std::size_t sample_of_format = 64;
+
 /// The format of a file by its bytes, or nullptr.
 const Format* by_content(const Bytes& bytes) {
-  const First first(bytes.data.get(), std::min<std::size_t>(bytes.size, 64));
+  const First first(bytes.data.get(), std::min(bytes.size, sample_of_format));
   const Format* const found = by_bytes(first);
   const bool torch =
       found ? found->recognises == is_npz && is_torch_archive(bytes) : may_be_old_pickle(bytes);
@@ -127,8 +131,12 @@ const Format& format_of(const Bytes& bytes) {
          shown(bytes.name), choices());
   }
   if (!found || found->read == text) refuse_foreign(bytes);
-  // The first bytes of text prove nothing: lists of numbers are JSON as well as printed ones.
+  // The first bytes of text prove nothing: lists of numbers are JSON as well as printed ones. Names
+  // of texts promise nothing: model.dat may be of any format.
   const bool is_named_text = named->read == text;
+  const bool is_list = trimmed(bytes.text().substr(0, sample_of_format)).starts_with('[');
+  if (is_named_text && found && found->read != text && !(found->read == read_json && is_list))
+    return *found;
   const bool by_name = found && (is_named_text ? found->read == read_json : found->read == text);
   if (found && found != &*named && !by_name)
     fail("{}: named {}, but it is {}: rename it", shown(bytes.name), extension, found->title);

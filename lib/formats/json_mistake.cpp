@@ -174,7 +174,7 @@ private:
   std::string_view text_;
   std::size_t at_;
   std::string_view expected_, rest_;
-  std::size_t before_; ///< the last byte before the place that is no blank
+  std::size_t before_; ///< the last byte before the place that is not blank
   char first_, last_;  ///< at the place, and at `before_`
 };
 

@@ -24,7 +24,7 @@ private:
   std::size_t line_ = 1, column_ = 1;
 };
 
-/// The part of a line around a place, as it is in the file.
+/// The part of a line around a place, as the file has it.
 struct JsonLine {
   std::string before, after;
 };

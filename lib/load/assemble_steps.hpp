@@ -16,6 +16,10 @@ void split_latent_weights(NamedTensors& tensors, const Settings& settings, std::
 /// `parts`, into the layer whose sizes are known. Throws Error for one that does not fit them.
 void take_positions(NamedTensors& parts, Layer& layer, std::vector<Note>& notes);
 
+/// Takes the lists of text in a file: labels of tokens; others are skipped with a note. Throws
+/// Error for text where a tensor's numbers belong.
+void read_labels(const io::Contents& file, Labels& labels, std::vector<Note>& notes);
+
 /// Puts the labels into the layer, whose sizes are known: as many as there are queries or keys, of
 /// every item; a shorter item's are filled up with empty ones. Throws Error where they do not fit.
 void take_labels(Labels labels, Layer& layer, std::vector<Note>& notes);

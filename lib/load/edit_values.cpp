@@ -290,7 +290,7 @@ IsRead edit_tensor(Layer& layer, const StageEdit& edit, std::size_t number) {
   const TensorInfo& info = *tensor_of_place(edit.place.name);
   const std::string name(info.name);
   if (!info.in_layer.member)
-    fail("{}: {} is not stored as it is given: give another one ({}=FILE), or patch the stage that "
+    fail("{}: {} is not stored as given: give another one ({}=FILE), or patch the stage that "
          "is computed from it",
          edit.text, name, name);
   if (info.role == TensorRole::input && layer.block)

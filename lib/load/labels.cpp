@@ -1,4 +1,10 @@
+#include <mha/layer/names.hpp>
 #include <mha/load/assemble_steps.hpp>
+#include <mha/load/opened_files.hpp>
+#include <mha/naming/tensor_names.hpp>
+#include <mha/system/words.hpp>
+
+#include <algorithm>
 
 namespace mha {
 
@@ -45,7 +51,38 @@ void note_one_text(const List& list, const std::string& source, const Dims& d,
         source, d.B)));
 }
 
+/// Whether the labels in a text file are of a weight's rows and columns, or of an unknown tensor's.
+bool names_no_tokens(const io::Contents& file) {
+  return file.format == "text" && !file.tensors.empty() &&
+         std::ranges::all_of(file.tensors, [](const io::Entry& entry) {
+           const std::string name = canonical_name(entry.name, false);
+           const TensorInfo* const info = find_tensor_name(name);
+           return name.empty() || (info && info->role == TensorRole::weight);
+         });
+}
+
 } // namespace
+
+void read_labels(const io::Contents& file, Labels& labels, std::vector<Note>& notes) {
+  if (names_no_tokens(file)) return;
+  const auto label = [&](const std::string& name, io::LabelLists lists) {
+    labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
+  };
+  const auto take = [&](const std::string& name, io::LabelLists lists) {
+    if (!label_name(name).empty())
+      label(name, std::move(lists));
+    else if (!canonical_name(name, false).empty())
+      fail("{}: {} is a list of text; numbers expected", file.name, name);
+    else if (file.format != "text") // where a header names the columns of one tensor
+      notes.emplace_back(fmt::format(
+          "{}: skipped: {} is a list of text, and labels are called tokens and key_tokens",
+          file.name, name));
+  };
+  for (const auto& [name, list] : file.labels) take(name, {list, {}});
+  for (const auto& [name, lists] : file.item_labels) take(name, {{}, lists});
+  for (const auto& [name, text] : file.scalars)
+    if (!label_name(name).empty()) label(name, {words_of<std::string>(text, " \t\n"), {}});
+}
 
 void Labels::take(std::string_view name, io::LabelLists lists, std::string source) {
   const bool queries = name == "tokens";

@@ -4,6 +4,7 @@
 #include <mha/files/text.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/select.hpp>
+#include <mha/load/assemble_steps.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/unread_settings.hpp>
@@ -55,38 +56,6 @@ bool is_input(std::string_view name) {
   using enum TensorRole;
   return !info || info->role == input || info->role == packed || info->role == past ||
          info->role == mask || info->role == positions;
-}
-
-/// Whether the labels in a text file are of a weight's rows and columns, or of an unknown tensor's.
-bool names_no_tokens(const io::Contents& file) {
-  return file.format == "text" && !file.tensors.empty() &&
-         std::ranges::all_of(file.tensors, [](const io::Entry& entry) {
-           const std::string name = canonical_name(entry.name, false);
-           const TensorInfo* const info = find_tensor_name(name);
-           return name.empty() || (info && info->role == TensorRole::weight);
-         });
-}
-
-/// Takes lists of text in a file: tokens; others are skipped with a note.
-void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
-  if (names_no_tokens(file)) return;
-  const auto label = [&](const std::string& name, io::LabelLists lists) {
-    labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
-  };
-  const auto take = [&](const std::string& name, io::LabelLists lists) {
-    if (!label_name(name).empty())
-      label(name, std::move(lists));
-    else if (!canonical_name(name, false).empty())
-      fail("{}: {} is a list of text; numbers expected", file.name, name);
-    else if (file.format != "text") // where a header names the columns of one tensor
-      to.notes.emplace_back(fmt::format(
-          "{}: skipped: {} is a list of text, and labels are called tokens and key_tokens",
-          file.name, name));
-  };
-  for (const auto& [name, list] : file.labels) take(name, {list, {}});
-  for (const auto& [name, lists] : file.item_labels) take(name, {{}, lists});
-  for (const auto& [name, text] : file.scalars)
-    if (!label_name(name).empty()) label(name, {words_of<std::string>(text, blanks), {}});
 }
 
 } // namespace
@@ -217,7 +186,7 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
            fmt::format("{}={}:{}", name, file.name, entry.name)});
     }
     index->keep_first_unknown(file, unknown);
-    take_labels(file, labels, to);
+    read_labels(file, labels, to.notes);
   }
   return unknown_tensors;
 }

@@ -150,7 +150,7 @@ TEST_CASE("a patch of a tensor that does not fit is refused, with what it has") 
   CHECK_THAT(refusal(folder, "X[*,0,0,0] = 5"), Contains("X has 3 axes: [heads,rows,columns]"));
   CHECK_THAT(refusal(folder, "b_q[0,0,0] = 5"), Contains("b_q has 2 axes: [heads,columns]"));
   CHECK_THAT(refusal(folder, "b_v[0] = 5"), Contains("this layer has no b_v"));
-  CHECK_THAT(refusal(folder, "mask[0] = 5"), Contains("mask is not stored as it is given"));
+  CHECK_THAT(refusal(folder, "mask[0] = 5"), Contains("mask is not stored as given"));
   CHECK_THAT(refusal(folder, "X = mean"), Contains("mean is of stages; a number, zero or a file"));
   CHECK_THAT(refusal(folder, "X = from 'a'"), Contains("from 'a' is of stages"));
   folder.write("row.json", R"({"row": [1, 2, 3]})");

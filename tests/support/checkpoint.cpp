@@ -6,6 +6,7 @@
 #include <mha/observe/trace.hpp>
 #include <mha/system/words.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -161,8 +162,10 @@ void Checkpoint::write() {
 LoadedLayer Checkpoint::load(const CanonicalLayer& layer, Request more) {
   write();
   more.sources.insert(more.sources.begin(), path_);
-  for (const char* name : {"X", "X_kv", "positions"})
-    if (layer.has(name)) {
+  const bool has_positions = std::ranges::any_of(
+      more.sources, [](const std::string& source) { return source.starts_with("position"); });
+  for (const std::string name : {"X", "X_kv", "positions"})
+    if (layer.has(name) && !(name == "positions" && has_positions)) {
       // Beside the checkpoint, not in it.
       const std::string file = path_ + "/" + name + ".npy";
       write_file(file, "npy", {{name, layer[name]}});
