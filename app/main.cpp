@@ -57,7 +57,7 @@ void print_place(const std::exception& error) {
   if (!json) return;
   const std::string before = render::visible(json->around->before),
                     line = before + render::visible(json->around->after);
-  constexpr std::size_t widest = 100; // bytes that are not text are wider, as they are escaped
+  constexpr std::size_t widest = 100; // a line of bytes is wider, since each is escaped
   if (render::display_width(line) > widest) return;
   print_message(fmt::format("  {}\n  {:{}}^\n", line, "", render::display_width(before)));
 }
