@@ -63,7 +63,7 @@ void join_numbered_heads(const std::vector<io::Contents>& files, NamedTensors& p
                      .weak = heads.begin()->second->weak_dtype};
     notes.emplace_back(fmt::format("{}: {} are the heads of {}{}", io::shown(file), list, weight,
                                    turned ? ", each (out, in)" : ""));
-    std::erase_if(unknown_tensors, [&](const UnknownTensor& tensor) {
+    std::erase_if(unknown_tensors, [&file = file, &heads = heads](const UnknownTensor& tensor) {
       return tensor.file == file && std::ranges::any_of(heads, [&](const auto& head) {
                return head.second->name == tensor.name;
              });
