@@ -121,7 +121,7 @@ TEST_CASE("axes of one element are seen through") {
   same(layer(numbers({3, 4}, 4), "[" + numbers({6}, 5) + "]", "[" + mask + "]"));
 
   const std::string own = layer(numbers({3, 4}, 4), numbers({6}, 5), mask);
-  for (const std::size_t ones : {1, 2}) {
+  for (const std::size_t ones : {1U, 2U}) {
     const std::string shown = folder.path("shown.csv");
     REQUIRE(run({"show", own, "-s", "q", "-f", "json", "-o", folder.path("q.json")}).code == 0);
     const mha::Tensor q = mha::io::open(folder.path("q.json")).tensors.at(0).read();

@@ -67,7 +67,7 @@ TEST_CASE("a patch of a tensor is the layer whose file has those numbers") {
       {"X[*,-1,-1] += 0.5", [](json& l) { l["X"][2][3] = l["X"][2][3].get<double>() + 0.5; }},
       {"X[*,0:2,2] -= 1",
        [](json& l) {
-         for (int t : {0, 1}) l["X"][t][2] = l["X"][t][2].get<double>() - 1;
+         for (const std::size_t t : {0U, 1U}) l["X"][t][2] = l["X"][t][2].get<double>() - 1;
        }},
       {"X[*,2] = zero",
        [](json& l) {
@@ -81,12 +81,12 @@ TEST_CASE("a patch of a tensor is the layer whose file has those numbers") {
       {"W_q[1,2,0] = 7", [](json& l) { l["W_q"][2][3] = 7; }},
       {"W_q[*,3,1] *= 2",
        [](json& l) {
-         for (int c : {1, 4}) l["W_q"][3][c] = 2 * l["W_q"][3][c].get<double>();
+         for (std::size_t c : {1U, 4U}) l["W_q"][3][c] = 2 * l["W_q"][3][c].get<double>();
        }},
       {"W_k[0] = 0",
        [](json& l) {
          for (json& row : l["W_k"])
-           for (int c : {0, 1, 2}) row[c] = 0;
+           for (std::size_t c : {0U, 1U, 2U}) row[c] = 0;
        }},
       {"W_v[-1,*,1] = 4",
        [](json& l) {
@@ -96,7 +96,7 @@ TEST_CASE("a patch of a tensor is the layer whose file has those numbers") {
       {"b_q[1,2] = -3", [](json& l) { l["b_q"][5] = -3; }},
       {"b_o[*,1-3] = 1",
        [](json& l) {
-         for (int c : {1, 2, 3}) l["b_o"][c] = 1;
+         for (std::size_t c : {1U, 2U, 3U}) l["b_o"][c] = 1;
        }},
   };
   const Folder folder;
