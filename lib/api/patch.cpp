@@ -2,7 +2,6 @@
 
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
-#include <mha/load/edit_tensor.hpp>
 #include <mha/model/patcher.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/trace.hpp>

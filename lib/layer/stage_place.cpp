@@ -1,4 +1,4 @@
-#include <mha/layer/item_axis.hpp>
+#include <mha/layer/stage_place.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/system/one_of.hpp>

@@ -114,6 +114,9 @@ struct PlaceAxes {
 /// layer has no such place.
 PlaceAxes axes_of(const StagePlace& place, const Layer& layer, Stage stage, const Message& where);
 
+/// An axis of tokens or of keys of a batch item; of features, whose positions all items share.
+ItemAxis axis_of_item(const Message& where, const Layer& layer, Dim letter, std::size_t b);
+
 /// What a patch of a stage changes there.
 ResolvedEdit patch_at(const PlaceAxes& place, const Layer& layer, Stage stage);
 

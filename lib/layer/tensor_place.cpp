@@ -1,6 +1,5 @@
 #include <mha/layer/tensor_place.hpp>
 
-#include <mha/layer/item_axis.hpp>
 #include <mha/layer/layer.hpp>
 
 #include <algorithm>

@@ -146,4 +146,10 @@ using UnpatchedStage = std::function<UnpatchedValues(Stage stage, const std::str
 ResolvedEdit patch_of(const StageEdit& edit, const Layer& layer, std::size_t number,
                       const UnpatchedStage& unpatched);
 
+/// Whether an edit's place is in a tensor of a layer, 'layers.3.W_q[0] *= 2', not in a stage.
+bool is_of_tensor(const StageEdit& edit);
+/// Changes the layer's tensor, and adds a patch without a value to each stage that reads it, by
+/// which it is known to have been read. Throws Error where the edit does not fit.
+IsRead edit_tensor(Layer& layer, const StageEdit& edit, std::size_t number);
+
 } // namespace mha

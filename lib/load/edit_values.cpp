@@ -1,6 +1,6 @@
 // Computes the values that edits give their places.
 
-#include <mha/load/edit_tensor.hpp>
+#include <mha/load/edit.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/layer/tensor_place.hpp>

@@ -1,7 +1,6 @@
 #include <mha/model/patcher.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/load/edit_tensor.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/naming/place_names.hpp>
 #include <mha/observe/trace.hpp>

@@ -3,7 +3,6 @@
 #include "support/places.hpp"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,26 +16,11 @@ namespace mha::test {
 
 namespace {
 
-/// Starts the program with the library that makes it wait.
-pid_t start_waiting(std::vector<std::string> variables) {
-  variables.push_back("LD_PRELOAD=" + starter_path());
-  std::vector<char*> pointers;
-  for (std::string& variable : variables) pointers.push_back(variable.data());
-  pointers.push_back(nullptr);
-  std::string program = program_path();
-  const std::array<char*, 2> words{program.data(), nullptr};
-  posix_spawnattr_t settings;
-  posix_spawnattr_init(&settings);
-  sigset_t signals;
-  sigemptyset(&signals), sigaddset(&signals, SIGPIPE);
-  posix_spawnattr_setsigdefault(&settings, &signals);
-  posix_spawnattr_setflags(&settings, POSIX_SPAWN_SETSIGDEF);
-  pid_t process = 0;
-  const int code =
-      posix_spawn(&process, words[0], nullptr, &settings, words.data(), pointers.data());
-  posix_spawnattr_destroy(&settings);
-  if (code != 0) throw std::runtime_error(program + ": " + std::strerror(code));
-  return process;
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
+  list.push_back(nullptr);
+  return list;
 }
 
 void append(std::string& request, const std::string& word) {
@@ -44,6 +28,22 @@ void append(std::string& request, const std::string& word) {
 }
 
 } // namespace
+
+pid_t spawn(const std::vector<std::string>& words, const std::vector<std::string>& variables,
+            const posix_spawn_file_actions_t* files) {
+  posix_spawnattr_t settings;
+  posix_spawnattr_init(&settings);
+  sigset_t signals;
+  sigemptyset(&signals), sigaddset(&signals, SIGPIPE);
+  posix_spawnattr_setsigdefault(&settings, &signals);
+  posix_spawnattr_setflags(&settings, POSIX_SPAWN_SETSIGDEF);
+  pid_t child = 0;
+  const int code = posix_spawnp(&child, words[0].c_str(), files, &settings,
+                                pointers_to(words).data(), pointers_to(variables).data());
+  posix_spawnattr_destroy(&settings);
+  if (code != 0) throw std::runtime_error(words[0] + ": " + std::strerror(code));
+  return child;
+}
 
 Copies::Copies(const std::vector<std::string>& variables) {
   std::array<int, 2> ends{};
@@ -53,7 +53,8 @@ Copies::Copies(const std::vector<std::string>& variables) {
   fcntl(ends[1], F_SETFD, 0);
   std::vector<std::string> own = variables;
   own.push_back("MATRIX_STARTER=" + std::to_string(ends[1]));
-  process_ = start_waiting(std::move(own));
+  own.push_back("LD_PRELOAD=" + starter_path());
+  process_ = spawn({program_path()}, own);
   close(ends[1]);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The program as a process that waits at `main` and is copied for each run (matrix/starter.cpp).
 
+#include <spawn.h>
 #include <sys/types.h>
 
 #include <array>
@@ -9,6 +10,12 @@
 #include <vector>
 
 namespace mha::test {
+
+/// Starts a program, found by PATH, with these variables and no signal ignored; without a copy of
+/// this process's memory, which fork() would make at each of thousands of starts. Throws
+/// std::runtime_error where it cannot be started.
+pid_t spawn(const std::vector<std::string>& words, const std::vector<std::string>& variables,
+            const posix_spawn_file_actions_t* files = nullptr);
 
 class Copies {
 public:

@@ -43,13 +43,13 @@ Implementation Implementation::until(const std::string& stage) const {
   return before;
 }
 
-namespace {
-
 // --- layers that the mistakes are about
 
 bool always(Layer&, Random&) {
   return true;
 }
+
+namespace {
 
 bool with_rope(Layer& layer, Random&) {
   if (layer.rope == reference::Rope::none) layer.rope = reference::Rope::half;

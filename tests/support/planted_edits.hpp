@@ -5,6 +5,13 @@
 
 namespace planted {
 
+// Layers that mistakes are about.
+bool always(reference::Layer& layer, Random& random);
+/// With a relative bias, and keys of its own.
+bool relative(reference::Layer& layer, Random& random);
+/// With a bias for each query and key, and keys of its own.
+bool explicit_bias(reference::Layer& layer, Random& random);
+
 /// The memory of (in, out) as (out, in), turned.
 void read_turned(reference::Array& W);
 /// The columns of q, k and v side by side, taken apart in another order: "QVK" …, or "groups".

@@ -88,17 +88,6 @@ Array with_axes_exchanged(const Array& from) {
                                    std::size_t j) { return from(b, h, j, t); });
 }
 
-bool relative(Layer& layer, Random& random) {
-  layer.relative_bias = numbers(random, {8, layer.H}, -2, 2);
-  layer.relative_max_distance = 5;
-  return layer.X_k.empty();
-}
-
-bool explicit_bias(Layer& layer, Random& random) {
-  layer.bias = numbers(random, {1, layer.H, layer.T(), layer.S()}, -2, 2);
-  return layer.X_k.empty();
-}
-
 bool with_alibi(Layer& layer, Random&) {
   layer.alibi = reference::Alibi::paper;
   return layer.X_k.empty();
@@ -112,6 +101,17 @@ Array hidden_of(const Implementation& self) {
 }
 
 } // namespace
+
+bool relative(Layer& layer, Random& random) {
+  layer.relative_bias = numbers(random, {8, layer.H}, -2, 2);
+  layer.relative_max_distance = 5;
+  return layer.X_k.empty();
+}
+
+bool explicit_bias(Layer& layer, Random& random) {
+  layer.bias = numbers(random, {1, layer.H, layer.T(), layer.S()}, -2, 2);
+  return layer.X_k.empty();
+}
 
 std::vector<Mistake> mask_mistakes() {
   using I = Implementation;

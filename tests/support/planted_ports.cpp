@@ -20,9 +20,6 @@ namespace {
 using I = Implementation;
 constexpr std::size_t zero = 0;
 
-bool in_any_layer(Layer&, Random&) {
-  return true;
-}
 bool self_attention(Layer& layer, Random&) {
   return layer.X_k.empty();
 }
@@ -61,16 +58,6 @@ template <class F> std::function<void(I&)> joined_by(std::size_t size, F f) {
            });
          }});
   };
-}
-
-bool with_pair_bias(Layer& layer, Random& random) {
-  layer.bias = numbers(random, {1, layer.H, layer.T(), layer.S()}, -2, 2);
-  return layer.X_k.empty();
-}
-bool with_distance_bias(Layer& layer, Random& random) {
-  layer.relative_bias = numbers(random, {8, layer.H}, -2, 2);
-  layer.relative_max_distance = 5;
-  return layer.X_k.empty();
 }
 
 /// Another head for each head, none its own.
@@ -183,27 +170,26 @@ std::vector<Mistake> port_mistakes() {
   const auto items = [](Layer& l, Random& r) { return unmasked(l, r) && l.B() > 1; };
   const auto one_item = [](Layer& l, Random& r) { return unmasked(l, r) && l.B() == 1; };
   return {
-      {"softmax.plus_one", "row_sum", in_any_layer,
+      {"softmax.plus_one", "row_sum", always,
        weights_by([](double a, double max, double sum) { return std::exp(a - max) / (sum + 1); })},
-      {"softmax.denominator", "weights", in_any_layer,
-       weights_by([](double a, double max, double sum) {
+      {"softmax.denominator", "weights", always, weights_by([](double a, double max, double sum) {
          return std::exp(a - max) / (sum * std::exp(max));
        })},
-      {"softmax.denominator", "weights", in_any_layer,
+      {"softmax.denominator", "weights", always,
        weights_by([](double a, double, double sum) { return std::exp(a) / sum; })},
-      {"softmax.denominator", "weights", in_any_layer,
+      {"softmax.denominator", "weights", always,
        weights_by([](double a, double max, double) { return std::exp(a - max); })},
-      {"softmax.denominator", "weights", in_any_layer,
+      {"softmax.denominator", "weights", always,
        weights_by([](double a, double, double) { return std::exp(a); })},
-      {"softmax.added", "weights", in_any_layer, weights_by([](double a, double max, double sum) {
+      {"softmax.added", "weights", always, weights_by([](double a, double max, double sum) {
          return std::exp(a - max) / (sum + 0.35);
        })},
-      {"softmax.added", "weights", in_any_layer, weights_by([](double a, double max, double sum) {
+      {"softmax.added", "weights", always, weights_by([](double a, double max, double sum) {
          return std::exp(a) / (sum * std::exp(max) + 6);
        })},
-      {"parts.joined", "head_out", in_any_layer,
+      {"parts.joined", "head_out", always,
        joined_by(4, [](const auto& parts, const PartOfKeys&) { return 1 / real(parts.size()); })},
-      {"parts.joined", "head_out", in_any_layer,
+      {"parts.joined", "head_out", always,
        joined_by(3,
                  [](const auto& parts, const PartOfKeys& part) {
                    double sum = 0;
@@ -218,15 +204,15 @@ std::vector<Mistake> port_mistakes() {
        [](I& o) {
          for (double& value : o.layer.mask.values) value *= o.layer.scale;
        }},
-      {"bias.position.twice", "biased", with_pair_bias,
+      {"bias.position.twice", "biased", explicit_bias,
        [](I& o) {
          for (double& value : o.layer.bias.values) value *= 2;
        }},
-      {"bias.position.twice", "biased", with_distance_bias,
+      {"bias.position.twice", "biased", relative,
        [](I& o) {
          for (double& value : o.layer.relative_bias.values) value *= 2;
        }},
-      {"bias.position.heads", "biased", with_pair_bias,
+      {"bias.position.heads", "biased", explicit_bias,
        [](I& o) {
          const Array from = o.layer.bias;
          const std::size_t H = o.layer.H;
@@ -234,14 +220,14 @@ std::vector<Mistake> port_mistakes() {
              reference::each(from, [&](double, std::size_t b, std::size_t h, std::size_t t,
                                        std::size_t j) { return from(b, other_head(h, H), t, j); });
        }},
-      {"bias.position.heads", "biased", with_distance_bias,
+      {"bias.position.heads", "biased", relative,
        [](I& o) {
          const Array from = o.layer.relative_bias;
          for (std::size_t bucket = 0; bucket < from.shape[0]; ++bucket)
            for (std::size_t h = 0; h < o.layer.H; ++h)
              o.layer.relative_bias(bucket, h) = from(bucket, other_head(h, o.layer.H));
        }},
-      {"relative.transposed", "biased", with_distance_bias,
+      {"relative.transposed", "biased", relative,
        [](I& o) {
          Array& table = o.layer.relative_bias;
          const Array from = table;
@@ -253,7 +239,7 @@ std::vector<Mistake> port_mistakes() {
        [](Layer& l, Random& r) {
          l.k_past = numbers(r, {l.B(), l.H_kv, 3, l.d_k}, -1.5, 1.5);
          l.v_past = numbers(r, {l.B(), l.H_kv, 3, l.d_v}, -1.5, 1.5);
-         return with_distance_bias(l, r);
+         return relative(l, r);
        },
        [](I& o) {
          // Of a text that has no past and is three tokens longer, the first rows.
@@ -270,7 +256,7 @@ std::vector<Mistake> port_mistakes() {
              });
          o.layer.relative_bias = {};
        }},
-      {"bias.heads", "q", in_any_layer,
+      {"bias.heads", "q", always,
        [](I& o) { o.layer.b_q = with_heads_moved(o.layer.b_q, o.layer.H); }},
       {"bias.heads", "q", same_heads,
        [](I& o) {
@@ -295,16 +281,14 @@ std::vector<Mistake> port_mistakes() {
                               return joined;
                             }});
        }},
-      {"weight.heads", "q", in_any_layer,
+      {"weight.heads", "q", always,
        [](I& o) {
          read_heads_first(o.layer.W_q, o.layer.H), read_heads_first(o.layer.W_k, o.layer.H_kv);
          read_heads_first(o.layer.W_v, o.layer.H_kv);
        }},
-      {"weight.heads.q", "q", in_any_layer, [](I& o) { read_heads_first(o.layer.W_q, o.layer.H); }},
-      {"weight.heads.k", "k", in_any_layer,
-       [](I& o) { read_heads_first(o.layer.W_k, o.layer.H_kv); }},
-      {"weight.heads.v", "v", in_any_layer,
-       [](I& o) { read_heads_first(o.layer.W_v, o.layer.H_kv); }},
+      {"weight.heads.q", "q", always, [](I& o) { read_heads_first(o.layer.W_q, o.layer.H); }},
+      {"weight.heads.k", "k", always, [](I& o) { read_heads_first(o.layer.W_k, o.layer.H_kv); }},
+      {"weight.heads.v", "v", always, [](I& o) { read_heads_first(o.layer.W_v, o.layer.H_kv); }},
       {"layout.batch", "head_out", items,
        [](I& o) {
          o.steps.push_back({"head_out", attended_over_items});
@@ -341,28 +325,27 @@ std::vector<Mistake> mistakes_of_maps() {
       });
     };
   };
-  return {
-      {"logsumexp.form", "logsumexp", in_any_layer,
-       lse_by([](double, double sum) { return std::log(sum); })},
-      {"logsumexp.form", "logsumexp", in_any_layer, lse_by([](double max, double) { return max; })},
-      {"logsumexp.form", "logsumexp", in_any_layer, lse_by([](double, double sum) { return sum; })},
-      {"logsumexp.form", "logsumexp", in_any_layer,
-       lse_by([](double max, double sum) { return -max - std::log(sum); })},
-      {"logsumexp.form", "logsumexp", in_any_layer,
-       lse_by([](double max, double sum) { return max + std::log2(sum); })},
-      {"sinks.added", "row_max", in_any_layer,
-       [](I& o) {
-         o.layer.sinks = Array({o.layer.H});
-         for (std::size_t h = 0; h < o.layer.H; ++h) o.layer.sinks(h) = 0.4 - 0.3 * real(h);
-       }},
-      {"bias.position.added", "masked", self_attention, [](I& o) {
-         Array bias({1, o.layer.H, o.layer.T(), o.layer.S()});
-         o.layer.bias = reference::each(
-             bias, [&](double, std::size_t, std::size_t h, std::size_t t, std::size_t j) {
+  return {{"logsumexp.form", "logsumexp", always,
+           lse_by([](double, double sum) { return std::log(sum); })},
+          {"logsumexp.form", "logsumexp", always, lse_by([](double max, double) { return max; })},
+          {"logsumexp.form", "logsumexp", always, lse_by([](double, double sum) { return sum; })},
+          {"logsumexp.form", "logsumexp", always,
+           lse_by([](double max, double sum) { return -max - std::log(sum); })},
+          {"logsumexp.form", "logsumexp", always,
+           lse_by([](double max, double sum) { return max + std::log2(sum); })},
+          {"sinks.added", "row_max", always,
+           [](I& o) {
+             o.layer.sinks = Array({o.layer.H});
+             for (std::size_t h = 0; h < o.layer.H; ++h) o.layer.sinks(h) = 0.4 - 0.3 * real(h);
+           }},
+          {"bias.position.added", "masked", self_attention, [](I& o) {
+             Array bias({1, o.layer.H, o.layer.T(), o.layer.S()});
+             o.layer.bias = reference::each(bias, [&](double, std::size_t, std::size_t h,
+                                                      std::size_t t, std::size_t j) {
                const double distance = real(j) - real(t);
                return std::sin(1 + real(h) + distance) - 0.1 * distance * distance / (1 + real(h));
              });
-       }}};
+           }}};
 }
 
 } // namespace planted

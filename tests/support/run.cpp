@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,19 +66,10 @@ std::vector<std::string> variables(const Setting& setting, bool leaks) {
   return list;
 }
 
-std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
-  std::vector<char*> list;
-  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
-  list.push_back(nullptr);
-  return list;
-}
-
 std::string folder_of(const Setting& setting) {
   return setting.folder.empty() ? source_folder() : setting.folder;
 }
 
-/// Starts a program without a copy of this process's memory, which fork() would make at each of
-/// thousands of starts.
 pid_t start(const std::vector<std::string>& words, const Setting& setting, const Pipe& in,
             const Pipe& out, const Pipe& err) {
   const std::string folder = folder_of(setting);
@@ -90,18 +80,8 @@ pid_t start(const std::vector<std::string>& words, const Setting& setting, const
   posix_spawn_file_actions_adddup2(&files, out.write, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, err.write, STDERR_FILENO);
   posix_spawn_file_actions_addchdir_np(&files, folder.c_str());
-  posix_spawnattr_t settings;
-  posix_spawnattr_init(&settings);
-  sigset_t signals;
-  sigemptyset(&signals), sigaddset(&signals, SIGPIPE);
-  posix_spawnattr_setsigdefault(&settings, &signals);
-  posix_spawnattr_setflags(&settings, POSIX_SPAWN_SETSIGDEF);
-  pid_t child = 0;
-  const int code = posix_spawnp(&child, words[0].c_str(), &files, &settings,
-                                pointers_to(words).data(), pointers_to(environment).data());
-  posix_spawnattr_destroy(&settings);
+  const pid_t child = spawn(words, environment, &files);
   posix_spawn_file_actions_destroy(&files);
-  if (code != 0) throw std::runtime_error(words[0] + " in " + folder + ": " + std::strerror(code));
   return child;
 }
 
