@@ -50,6 +50,13 @@ bool is_json(First first) {
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   return start != text.npos && (text[start] == '{' || text[start] == '[');
 }
+/// Whether what may be JSON may also be a print of Python: a list, or a dictionary with names in
+/// single quotes.
+bool begins_as_printed(std::string_view text) {
+  const std::string_view begun = trimmed(text);
+  if (!begun.starts_with('{')) return begun.starts_with('[');
+  return trimmed(begun.substr(1)).starts_with('\'');
+}
 bool is_text(First first) {
   return begins_as_text(as_text(first));
 }
@@ -134,9 +141,9 @@ const Format& format_of(const Bytes& bytes) {
   // The first bytes of text prove nothing: lists of numbers are JSON as well as printed ones. Names
   // of texts promise nothing: model.dat may be of any format.
   const bool is_named_text = named->read == text;
-  const bool is_list = trimmed(bytes.text().substr(0, sample_of_format)).starts_with('[');
-  if (is_named_text && found && found->read != text && !(found->read == read_json && is_list))
-    return *found;
+  const bool is_printed = found && found->read == read_json &&
+                          begins_as_printed(bytes.text().substr(0, sample_of_format));
+  if (is_named_text && found && found->read != text && !is_printed) return *found;
   const bool by_name = found && (is_named_text ? found->read == read_json : found->read == text);
   if (found && found != &*named && !by_name)
     fail("{}: named {}, but it is {}: rename it", shown(bytes.name), extension, found->title);
