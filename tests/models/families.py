@@ -15,7 +15,7 @@ from safetensors import rounded
 
 class Tensor(NamedTuple):
     shape: tuple
-    kind: str      # matrix, embedding, position, gain (around 1), offset (around 0: gain - 1), bias
+    kind: str      # matrix, embedding, position, gain (around 1), offset (around 0: gain - 1), bias, small bias
     inputs: int = 0  # of a matrix: the length of the sums that it makes
 
 
@@ -839,9 +839,9 @@ FAMILIES = [GPT2, NANOGPT, LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA2, VA
             ROBERTA, ALBERT, DISTILBERT, TRANSFORMER_LENS]
 
 
-def family_of(config):
+def family_of(config, families=FAMILIES):
     if "d_vocab" in config:
         return TRANSFORMER_LENS
     if "block_size" in config:
         return NANOGPT
-    return next(f for f in FAMILIES if f.config.get("model_type") == config["model_type"])
+    return next(f for f in families if f.config.get("model_type") == config["model_type"])

@@ -1,8 +1,9 @@
 """The forward pass of a whole model in float64, every step under its stage's name.
 
 Shapes leave out the batch, which may stand before all of them: T tokens, d = d_model, H query
-heads, H_kv key and value heads, d_k the width of one head. A step that a model lacks is a
-neutral element: no bias is 0, no norm is the identity, no window is all tokens.
+heads, H_kv key and value heads, d_k the width of one head, E experts, n of them for a token. A
+step that a model lacks is a neutral element: no bias is 0, no norm is the identity, no window is
+all tokens.
 """
 import math
 from dataclasses import dataclass, field
@@ -43,6 +44,22 @@ ACTIVATIONS = {
 }
 
 
+def swiglu_oai(limit):
+    """gpt-oss: what becomes of the gate, and of the other factor; neither passes `limit`, the gate downwards does."""
+    def of_gate(x):
+        x = np.minimum(x, limit)
+        return x * sigmoid(1.702 * x)
+    return of_gate, lambda x: np.clip(x, -limit, limit) + 1
+
+
+SCORES = {  # of a router's logits
+    "softmax": softmax,
+    "sigmoid": sigmoid,
+    "sqrt_softplus": lambda x: np.sqrt(np.logaddexp(0, x)),
+    "logits": lambda x: x,
+}
+
+
 # What a model is made of ---------------------------------------------------------------------
 
 @dataclass
@@ -67,6 +84,14 @@ class Norm:
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps) * self.weight + self.bias
 
 
+def of_width(norm):
+    """Of all heads' numbers of a token at once; x: H, T, d_k."""
+    def apply(x):
+        flat = norm(x.swapaxes(-3, -2).reshape(*x.shape[:-3], x.shape[-2], -1))
+        return flat.reshape(*flat.shape[:-1], x.shape[-3], -1).swapaxes(-3, -2)
+    return apply
+
+
 def identity(x):
     return x
 
@@ -76,8 +101,15 @@ class Rope:
     frequencies: object      # one for each pair of the first 2 * len(frequencies) dimensions; or of the length
     adjacent: bool = False   # pairs (0, 1), (2, 3), … instead of (0, n/2), (1, n/2 + 1), …
     factor: float = 1.0      # of cosines and sines
+    before: int = 0          # dimensions of a head that stay as they are, in front of those that turn
 
     def __call__(self, x, positions):
+        if self.before:
+            kept, turned = x[..., :self.before], x[..., self.before:]
+            return np.concatenate([kept, self.of_all(turned, positions)], -1)
+        return self.of_all(x, positions)
+
+    def of_all(self, x, positions):
         theta = self.frequencies
         if callable(theta):
             theta = theta(positions.max() + 1)
@@ -90,6 +122,16 @@ class Rope:
         y[..., first] = a * cos - b * sin
         y[..., second] = a * sin + b * cos
         return y
+
+
+@dataclass
+class Latent:
+    """Latent attention (DeepSeek V2, §2.1): keys and values are made of a few numbers a token, queries maybe, too.
+    The attention's k then makes the part of a key without position; the rest is every head's."""
+    kv: Linear                     # d -> r_kv + d_pe
+    kv_norm: Norm                  # of the first r_kv
+    q: Optional[Linear] = None     # d -> r_q
+    q_norm: Optional[Norm] = None
 
 
 @dataclass
@@ -108,7 +150,9 @@ class Attention:
     softcap: Optional[float] = None
     q_norm: Optional[Norm] = None
     k_norm: Optional[Norm] = None
+    norm_last: bool = False       # q_norm and k_norm come after the rotation
     rope: Optional[Rope] = None
+    latent: Optional[Latent] = None
     distances: Optional[np.ndarray] = None  # 2M - 1, d_k: a vector for every query - key from -(M - 1) on
     of_keys: bool = False                   # keys are multiplied with it, too
     sinks: Optional[np.ndarray] = None      # H: a logit more in each row's softmax, whose weight is dropped
@@ -122,13 +166,33 @@ class FeedForward:
     up: Optional[Linear] = None   # the other factor of a gated one
     act_bias: object = 0.0        # TransformerLens adds a gated one's b_in after the product
     act_norm: Callable = identity  # solu_ln
+    of_up: Callable = identity    # what becomes of the other factor before the product
+
+
+@dataclass
+class Mixture:
+    """Experts, of which each token is sent to a few."""
+    router: Linear
+    experts: list                   # a FeedForward each
+    chosen: int                     # n: experts of a token
+    score: str = "softmax"          # of SCORES
+    choosing_bias: object = 0.0     # E: added to the scores for choosing, never in a weight
+    groups: int = 1                 # of experts that stand side by side
+    kept_groups: int = 1            # a token's experts come from so many groups
+    group_score: str = "top_two"    # sum of a group's two best; or its "maximum"
+    masked: float = -np.inf         # what scores of the other groups become: -inf, or 0 as in early code
+    weight: str = "as_is"           # the scores; "renormalised": by their sum; "softmax_chosen": softmax of them
+    factor: float = 1.0             # of the weights
+    weigh_input: bool = False       # an expert's input has the weight, not its result (Llama 4)
+    shared: Optional[FeedForward] = None     # what every token passes, too
+    shared_gate: Optional[Linear] = None     # one number a token, through a sigmoid
 
 
 @dataclass
 class Block:
     shape: str
     attention: Attention
-    feed_forward: Optional[FeedForward]
+    feed_forward: object  # FeedForward, Mixture or None
     n1: Callable = identity
     n2: Callable = identity
     n3: Callable = identity
@@ -186,15 +250,35 @@ def visible(a, tokens, attention_mask):
     return see[..., None, :, :]
 
 
+def compress(a, t, x):
+    """What queries are made of; what keys and values are made of; the keys' part with the position: T, d_pe."""
+    c_q = t("c_q", a.q_norm(a.q(x))) if a.q else x
+    both = a.kv(x)
+    r = len(a.kv_norm.weight)
+    return c_q, t("c_kv", a.kv_norm(both[..., :r])), t("k_pe", both[..., r:])
+
+
+def normalise(a, t, q, k):
+    return (t("q_norm", a.q_norm(q)), t("k_norm", a.k_norm(k))) if a.q_norm else (q, k)
+
+
+def rotate(a, t, q, k):
+    positions = np.arange(q.shape[-2])
+    return (t("q_rope", a.rope(q, positions)), t("k_rope", a.rope(k, positions))) if a.rope else (q, k)
+
+
 def attend(a, t, x, attention_mask):
-    q = t("q", split_heads(a.q(t("x", x)), a.num_heads))
-    k = t("k", split_heads(a.k(x), a.num_kv_heads))
-    v = t("v", split_heads(a.v(x), a.num_kv_heads))
-    if a.q_norm:
-        q, k = t("q_norm", a.q_norm(q)), t("k_norm", a.k_norm(k))
-    if a.rope:
-        positions = np.arange(x.shape[-2])
-        q, k = t("q_rope", a.rope(q, positions)), t("k_rope", a.rope(k, positions))
+    x = t("x", x)
+    c_q, c_kv, k_pe = compress(a.latent, t, x) if a.latent else (x, x, None)
+    q = t("q", split_heads(a.q(c_q), a.num_heads))
+    k = split_heads(a.k(c_kv), a.num_kv_heads)
+    if a.latent:
+        k_pe = k_pe[..., None, :, :]
+        k = np.concatenate([k, np.broadcast_to(k_pe, (*k.shape[:-1], k_pe.shape[-1]))], -1)
+    k = t("k", k)
+    v = t("v", split_heads(a.v(c_kv), a.num_kv_heads))
+    for step in (rotate, normalise) if a.norm_last else (normalise, rotate):
+        q, k = step(a, t, q, k)
 
     group = a.num_heads // a.num_kv_heads  # query head h reads key head h // group
     k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
@@ -224,12 +308,82 @@ def attend(a, t, x, attention_mask):
     return t("output", a.o(c))
 
 
+def activate(f, pre, up):
+    """What a feed-forward's last map multiplies."""
+    act = f.activation(pre)
+    return f.act_norm(act if up is None else act * f.of_up(up) + f.act_bias)
+
+
 def feed(f, t, x):
     x = t("mlp_x", x)
-    act = f.activation(t("mlp_pre", f.pre(x)))
-    if f.up:
-        act = act * t("mlp_up", f.up(x)) + f.act_bias
-    return t("mlp_out", f.out(t("mlp_act", f.act_norm(act))))
+    return t("mlp_out", mix(f, t, x) if isinstance(f, Mixture) else pass_through(f, t, x, "mlp"))
+
+
+def pass_through(f, t, x, name):
+    pre = t(name + "_pre", f.pre(x))
+    up = t(name + "_up", f.up(x)) if f.up else None
+    return f.out(t(name + "_act", activate(f, pre, up)))
+
+
+def best(values, count):
+    """Places of the largest of the last axis, the first of equals."""
+    return np.argsort(-values, axis=-1, kind="stable")[..., :count]
+
+
+def group_scores(f, scores):
+    """…, E -> …, groups"""
+    of_groups = np.sort(scores.reshape(*scores.shape[:-1], f.groups, -1), -1)
+    return of_groups[..., -1] if f.group_score == "maximum" else of_groups[..., -2:].sum(-1)
+
+
+def choosing_scores(f, scores):
+    """What the best are chosen by: with the bias, other groups than the kept ones masked."""
+    scores = scores + f.choosing_bias
+    if f.groups == 1:
+        return scores
+    kept = np.zeros((*scores.shape[:-1], f.groups), bool)
+    np.put_along_axis(kept, best(group_scores(f, scores), f.kept_groups), True, -1)
+    return np.where(np.repeat(kept, scores.shape[-1] // f.groups, -1), scores, f.masked)
+
+
+def route(f, scores):
+    """Each token's experts and their weights, the largest weight first: T, n."""
+    experts = np.sort(best(choosing_scores(f, scores), f.chosen), -1)
+    weights = np.take_along_axis(scores, experts, -1)
+    if f.weight == "renormalised":
+        weights = weights / weights.sum(-1, keepdims=True)
+    elif f.weight == "softmax_chosen":
+        weights = softmax(weights)
+    weights = f.factor * weights
+    order = best(weights, f.chosen)
+    return np.take_along_axis(experts, order, -1), np.take_along_axis(weights, order, -1)
+
+
+def each(maps, experts, rows):
+    """Every row by its own expert's map: T, n, in -> T, n, out."""
+    out = np.empty((*experts.shape, maps[0].weight.shape[-1]))
+    for place in np.ndindex(experts.shape):
+        out[place] = maps[experts[place]](rows[place])
+    return out
+
+
+def mix(f, t, x):
+    scores = t("router_scores", SCORES[f.score](t("router", f.router(x))))
+    experts, weights = route(f, scores)
+    experts, weights = t("experts", experts), t("expert_weights", weights)[..., None]
+    rows = np.repeat(x[..., None, :], f.chosen, -2)
+    if f.weigh_input:
+        rows, weights = weights * rows, 1.0
+    pre = t("mlp_pre", each([e.pre for e in f.experts], experts, rows))
+    up = t("mlp_up", each([e.up for e in f.experts], experts, rows)) if f.experts[0].up else None
+    act = t("mlp_act", activate(f.experts[0], pre, up))
+    out = (weights * t("expert_out", each([e.out for e in f.experts], experts, act))).sum(-2)
+    if f.shared:
+        shared = t("shared_out", pass_through(f.shared, t, x, "shared"))
+        if f.shared_gate:
+            shared = shared * t("shared_gate", sigmoid(f.shared_gate(x)))
+        out = out + shared
+    return out
 
 
 def pre(b, t, x, A, F):

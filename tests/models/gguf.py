@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes GGUF files, and decodes their blocks: written from the format's description, not from lib/.
 
-    /usr/bin/python3 tests/models/gguf.py model FOLDER OUT.gguf [TYPE] [--shards N] [--rounded FOLDER]
+    /usr/bin/python3 tests/models/gguf.py model FOLDER OUT.gguf [TYPE] [--shards N] [--rounded FOLDER] [--kv-b]
     /usr/bin/python3 tests/models/gguf.py types OUT.gguf EXPECTED.npz [--seed N]
     /usr/bin/python3 tests/models/gguf.py words OUT.gguf [--no-prefix] [--seed N]
     /usr/bin/python3 tests/models/gguf.py sparse OUT.gguf BYTES
@@ -9,7 +9,8 @@
 
 `model` does to a checkpoint what llama.cpp's converter does: names, keys, the order of q and k, Gemma's
 norms, fused matrices, the tokenizer's arrays. TYPE is F32, F16, BF16 or Q8_0 for matrices; vectors stay
-F32. --rounded writes the checkpoint beside it whose numbers are those of TYPE. `types` writes a tensor of
+F32. --rounded writes the checkpoint beside it whose numbers are those of TYPE; --kv-b keeps the two maps of
+latent attention in one tensor, as files before March 2025 do; experts in MXFP4 stay so. `types` writes a tensor of
 random bytes of every type in odd shapes, with scales that are finite, and beside it what NumPy decodes.
 `words` writes a random vocabulary with scores, and prints texts with the tokens that SentencePiece's rule
 gives, found by trying all pairs. `sparse` writes a file of BYTES, of which only the header is there;
@@ -24,6 +25,7 @@ import struct
 
 import numpy as np
 
+import gguf_mixtures
 import safetensors
 
 F32 = np.float32
@@ -269,7 +271,8 @@ MODELS = {  # model_type -> architecture, names outside of blocks, in blocks, wh
              {"attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
               "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
               "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"},
-             "encoder.layer")}
+             "encoder.layer"),
+    **gguf_mixtures.MODELS}
 KEYS = {"block_count": ("num_hidden_layers", "n_layer"), "embedding_length": ("hidden_size", "n_embd"),
         "context_length": ("max_position_embeddings", "n_positions"), "feed_forward_length": ("intermediate_size", "n_inner"),
         "attention.head_count": ("num_attention_heads", "n_head"),
@@ -282,7 +285,7 @@ KEYS = {"block_count": ("num_hidden_layers", "n_layer"), "embedding_length": ("h
         "use_parallel_residual": ("use_parallel_residual",), "logit_scale": ("logit_scale", "logits_scaling"),
         "embedding_scale": ("embedding_multiplier",), "residual_scale": ("residual_multiplier",),
         "attention.scale": ("attention_multiplier",)}
-PERMUTED = ("llama", "granite", "olmo", "smollm3", "arcee")  # rows of q and k in the order of LLaMA's makers
+PERMUTED = ("llama", "granite", "olmo", "smollm3", "arcee", *gguf_mixtures.PERMUTED)  # rows of q and k in the order of LLaMA's makers
 
 
 def pairs_of_halves(w, heads):
@@ -299,13 +302,13 @@ def parts_of_groups(w, heads, key_heads):
     return np.concatenate([g[:, :-2].reshape(flat), g[:, -2].reshape(flat), g[:, -1].reshape(flat)])
 
 
-def keys_of(config, architecture):
+def keys_of(config, architecture, together=False):
     keys = {"general.architecture": architecture, "general.name": "a test"}
     config = (config.get("rope_parameters") or {}) | config  # Transformers 5
     for key, names in KEYS.items():
         for name in names:
             v = config.get(name)
-            if v is not None and not isinstance(v, (list, dict)):
+            if v is not None and not isinstance(v, (list, dict, str)):
                 keys[f"{architecture}.{key}"] = v if isinstance(v, (bool, float)) else U32(v)
                 break
     for key in [k for k in keys if k.endswith(("epsilon", "freq_base", "freq_base_swa", "softcapping"))]:
@@ -338,6 +341,10 @@ def keys_of(config, architecture):
         keys["olmo.attention.layer_norm_epsilon"] = 1e-5
     if "query_pre_attn_scalar" in config:
         keys[f"{architecture}.attention.scale"] = float(config["query_pre_attn_scalar"]) ** -0.5
+    if config["model_type"] in gguf_mixtures.MODELS:
+        if architecture not in gguf_mixtures.WINDOWED:
+            keys.pop(f"{architecture}.attention.sliding_window", None)
+        keys |= {f"{architecture}.{key}": U32(v) if type(v) is int else v for key, v in gguf_mixtures.keys(config, together).items()}
     return keys
 
 
@@ -413,13 +420,20 @@ def named(config, name):
     return own and (own, f"{own}.{ending}", False)
 
 
-def convert(config, tensors, kind):
+def convert(config, tensors, kind, together=False):
     """The tensors of a checkpoint as the converter writes them, and as what stands in them says."""
+    mixture, given = config["model_type"] in gguf_mixtures.MODELS, tensors
+    if mixture:
+        tensors = gguf_mixtures.prepared(config, tensors, together)
     architecture = MODELS[config["model_type"]][0]
     heads = config.get("num_attention_heads") or config["n_head"]
     key_heads = config.get("num_key_value_heads") or config.get("num_kv_heads") or (1 if config.get("multi_query") else heads)
     result, rounded = {}, {}
     for name, (dtype, array) in tensors.items():
+        if dtype == "MXFP4":  # bytes of blocks, which stay as they are
+            number, full = BLOCKS[dtype].number, named(config, name)[1]
+            result[full] = (number, (*array.shape[:-2], array.shape[-2] * BLOCKS[dtype].elements), array.tobytes())
+            continue
         array = np.asarray(array, np.float64)
         rounded[name] = (dtype, array)
         found = named(config, name)
@@ -429,9 +443,10 @@ def convert(config, tensors, kind):
         turned = architecture == "gpt2" and in_block and array.ndim == 2
         if turned:
             array = array.T
-        used = kind if array.ndim == 2 else "F32"
+        used = kind if array.ndim > 1 and not (mixture and (own in gguf_mixtures.ALWAYS_FULL or full.endswith(".bias"))) else "F32"
         if used in BLOCKS and array.shape[-1] % BLOCKS[used].elements:
             used = "F16"
+        assert used not in BLOCKS or name in given, f"{name}: no rounded form of what was several tensors"
         if used in BLOCKS:  # rows are rounded by themselves, whatever their order
             array = BLOCKS[used].decode(quantise_q8_0(array)).astype(np.float64).reshape(array.shape)
             rounded[name] = ("F32", array.T if turned else array)
@@ -442,7 +457,7 @@ def convert(config, tensors, kind):
         if (architecture.startswith("gemma") or architecture == "nemotron") and full.endswith("_norm.weight"):
             array = array + 1
         result[full] = (BLOCKS[used].number if used in BLOCKS else PLAIN[used][0], array.shape, encode(used, array))
-    return result, rounded
+    return result, given | {n: t for n, t in rounded.items() if n in given} if mixture else rounded
 
 
 def spm_tokens(text, vocab, scores, unknown):
@@ -568,6 +583,7 @@ def main():
     model.add_argument("type", nargs="?", default="F32")
     model.add_argument("--shards", type=int, default=1)
     model.add_argument("--rounded")
+    model.add_argument("--kv-b", action="store_true")
     types = verbs.add_parser("types")
     types.add_argument("out")
     types.add_argument("expected")
@@ -589,8 +605,8 @@ def main():
         return tiny(args.out)
     if args.verb == "model":
         config, tensors = safetensors.read_folder(args.folder)
-        written, rounded = convert(config, tensors, args.type)
-        keys = keys_of(config, MODELS[config["model_type"]][0]) | tokenizer_keys(args.folder, config)
+        written, rounded = convert(config, tensors, args.type, args.kv_b)
+        keys = keys_of(config, MODELS[config["model_type"]][0], args.kv_b) | tokenizer_keys(args.folder, config)
         write_shards(args.out, keys, written | rope_tensors(config), args.shards)
         if args.rounded:
             os.makedirs(args.rounded)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from families import frequencies
-from forward import ACTIVATIONS, Attention, Block, FeedForward, Head, Linear, Model, Norm, Rope
+from forward import ACTIVATIONS, Attention, Block, FeedForward, Head, Linear, Model, Norm, Rope, of_width
 from text_families import LAYERS, RNG, WORDS, File, fused, write_models
 
 D = 48  # d_model
@@ -213,14 +213,6 @@ def llama_like(c, shape="pre", kind="rms", eps=1e-6, names=("input_layernorm", N
     head = logits(words if tied else f.table("lm_head.weight", WORDS, D), 1 / divides,
                   f.vector("lm_head.bias", WORDS) if head == "bias" else 0.0)
     return c, f, Model(lambda ids: rows * words[ids], blocks, final, head)
-
-
-def of_width(norm):
-    """Of all heads' numbers of a token at once; x: H, T, d_k."""
-    def apply(x):
-        flat = norm(x.swapaxes(-3, -2).reshape(*x.shape[:-3], x.shape[-2], -1))
-        return flat.reshape(*flat.shape[:-1], x.shape[-3], -1).swapaxes(-3, -2)
-    return apply
 
 
 half = lambda base, dims=8: lambda n: Rope(frequencies(dims, base))

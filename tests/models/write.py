@@ -5,7 +5,8 @@ import os
 import numpy as np
 
 import safetensors
-from families import Weights, family_of
+from families import FAMILIES, Weights, family_of
+from mixture_families import MIXTURES
 
 TORCH = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 
@@ -17,7 +18,8 @@ def random_tensor(rng, tensor):
             "position": lambda: 0.5 * noise,
             "gain": lambda: 1 + 0.3 * noise,
             "offset": lambda: 0.3 * noise,
-            "bias": lambda: 0.3 * noise}[tensor.kind]()
+            "bias": lambda: 0.3 * noise,
+            "small bias": lambda: 0.1 * noise}[tensor.kind]()
 
 
 def write_folder(folder, config, tensors, shards=1):
@@ -41,4 +43,4 @@ def write_folder(folder, config, tensors, shards=1):
 def load(folder):
     """The model of a folder."""
     config, tensors = safetensors.read_folder(folder)
-    return family_of(config).model(config, Weights(tensors))
+    return family_of(config, FAMILIES + MIXTURES).model(config, Weights(tensors))
