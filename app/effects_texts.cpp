@@ -124,7 +124,7 @@ void TextEffects::measure_pass(const TextLayers& layers) {
   std::size_t ablations = request_.effects.set.empty() ? 0 : 1;
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = layers.layer(n, layers.embedded().x);
-    ablations += layer.dims.H + 1 + (layer.block->mlp.present() ? 1 : 0);
+    ablations += layer.dims.H + 1 + (layer.block->has_feed_forward() ? 1 : 0);
   }
   cost_.ablations += ablations;
   cost_.full_pass_operations += static_cast<double>(ablations) * operations;

@@ -119,6 +119,7 @@ inline Array Formulas::formula(Stage stage) {
   const double clip_q = l.q_norm_weight.empty() ? s.clip_qkv : 0;
   const double clip_k = l.k_norm_weight.empty() ? s.clip_qkv : 0;
   const bool naive = s.softmax == Softmax::naive, has_sinks = !l.sinks.empty();
+  const bool turn_first = norms_after_rotation(l);
   // clang-format off
   switch (stage) {
   // Each token by itself.
@@ -129,15 +130,15 @@ inline Array Formulas::formula(Stage stage) {
   case q:      return clipped(split(linear(at(c_q), l.W_q, l.b_q), d.H), clip_q);    // B, H, T, d_k
   case k:      return clipped(l.W_k_pe.empty() ? own_keys() : with_shared_part(own_keys(), at(k_pe)), clip_k);
   case v:      return clipped(split(linear(l.X_v.empty() ? at(c_kv) : array(l.X_v), l.W_v, l.b_v), d.H_kv), s.clip_qkv);
-  case q_norm: return l.q_norm_weight.empty() ? at(q) : clipped(head_norm(l, at(q), l.q_norm_weight, l.q_norm_bias), s.clip_qkv);
-  case k_norm: return l.k_norm_weight.empty() ? at(k) : clipped(head_norm(l, at(k), l.k_norm_weight, l.k_norm_bias), s.clip_qkv);
-  case q_rope: return rotated(l, at(q_norm));
-  case k_rope: return rotated(l, at(k_norm));
-  case k_all:  return joined(l, l.k_past, at(k_rope), l.k_extra);                    // B, H_kv, S_all, d_k
+  case q_norm: return l.q_norm_weight.empty() ? at(turn_first ? q_rope : q) : clipped(head_norm(l, at(turn_first ? q_rope : q), l.q_norm_weight, l.q_norm_bias), s.clip_qkv);
+  case k_norm: return l.k_norm_weight.empty() ? at(turn_first ? k_rope : k) : clipped(head_norm(l, at(turn_first ? k_rope : k), l.k_norm_weight, l.k_norm_bias), s.clip_qkv);
+  case q_rope: return rotated(l, at(turn_first ? q : q_norm));
+  case k_rope: return rotated(l, at(turn_first ? k : k_norm));
+  case k_all:  return joined(l, l.k_past, at(turn_first ? k_norm : k_rope), l.k_extra); // B, H_kv, S_all, d_k
   case v_all:  return joined(l, l.v_past, at(v), l.v_extra);                         // B, H_kv, S_all, d_v
 
   // Tokens meet. All of B, H, T, S_all, but for a row's one number.
-  case scores: return product(at(q_rope), xt::transpose(for_query_heads(l, at(k_all)), {0, 1, 3, 2}));
+  case scores: return product(at(turn_first ? q_norm : q_rope), xt::transpose(for_query_heads(l, at(k_all)), {0, 1, 3, 2}));
   case scaled: return scale(l) * at(scores);
   case capped: return s.softcap == 0 ? at(scaled) : Array(s.softcap * xt::tanh(at(scaled) / s.softcap));
   case biased: return at(capped) + position_bias();

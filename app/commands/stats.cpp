@@ -2,6 +2,7 @@
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
+#include "expert_stats.hpp"
 #include "figures.hpp"
 #include "measure_notes.hpp"
 #include "output.hpp"
@@ -32,6 +33,7 @@ struct Stats : StatsChoice {
   std::optional<std::size_t> precision;
   OutputOptions output;
   FigureOptions figure;
+  bool experts = false;
   std::shared_ptr<const std::string> choices; ///< the given options that choose results
   Common common;
 
@@ -40,6 +42,7 @@ struct Stats : StatsChoice {
 private:
   void check() const;
   int run_texts();
+  int run_experts();
   std::vector<render::StatsRow> chosen(std::vector<render::StatsRow> rows) const;
   bool asks_for_projections(const std::string& form) const;
   std::string text_of(const std::vector<render::StatsRow>& rows, const std::string& form) const;
@@ -161,6 +164,23 @@ void distribute(const LoadedLayer& loaded, const std::vector<PlannedFile>& plann
       files[path].push_back({loaded.id, head});
 }
 
+/// --experts: one row for each expert of the layers that have a mixture.
+int Stats::run_experts() {
+  for (const auto& [given, option] : {std::pair(!grid.empty(), "--grid"),
+                                      {!kinds.empty(), "--kind"},
+                                      {!measures.empty(), "--measures"},
+                                      {!sort.empty(), "--sort"},
+                                      {top.has_value(), "--top"},
+                                      {subtract_uniform, "--above-uniform"},
+                                      {texts.asked(), "--spread, --by and --top-texts"},
+                                      {measuring.selection.head.has_value(), "--head"}})
+    if (given)
+      throw UsageError(fmt::format("--experts: {} applies to heads; leave it out", option));
+  write_text(output.path, expert_stats(request, measuring.selection, common)
+                              .as(form_of(output), text_style(), precision));
+  return 0;
+}
+
 /// --by, --spread and --top-texts.
 int Stats::run_texts() {
   if (!grid.empty() || !kinds.empty())
@@ -183,6 +203,7 @@ int Stats::run_texts() {
 
 int Stats::run() {
   check();
+  if (experts) return run_experts();
   if (texts.asked()) return run_texts();
   const std::string picture = picture_format(output, !grid.empty());
   if (!picture.empty() && grid.empty())
@@ -298,6 +319,9 @@ void add_rows_and_columns(Cli& cli, const std::shared_ptr<Stats>& stats) {
       .formerly("--all", "all")
       .offers(std::move(measures));
   cli.check([stats] { stats->take_all(); });
+  cli.flag("--experts", stats->experts,
+           "measure the experts of mixtures instead of heads: how many tokens choose each, its "
+           "share of all weights, and the tokens that choose it most");
   cli.flag("--above-uniform", stats->subtract_uniform,
            "subtract the value for uniform weights over the keys that each row may attend to: "
            "previous_above for previous");

@@ -71,6 +71,7 @@ private:
   }
   void attention();
   void around();
+  void around(const Mixture& mixture, double rows);
 
   const Layer& layer_;
   const Plan& plan_;
@@ -98,6 +99,24 @@ void Counter::attention() {
                              bytes_of(static_cast<double>(layer_.W_o.count()))});
 }
 
+/// Of a mixture: each row's products with its experts, whose weights are read once each.
+void Counter::around(const Mixture& mixture, double rows) {
+  const FeedForward& shared = mixture.shared;
+  linear(Stage::router, mixture.router.W, rows);
+  linear(Stage::shared_pre, shared.in.W, rows), linear(Stage::shared_up, shared.up.W, rows);
+  linear(Stage::shared_out, shared.out.W, rows);
+  linear(Stage::shared_gate, mixture.shared_gate.W, rows);
+  const auto of_experts = [&](Stage stage, const std::vector<LinearMap>& maps) {
+    if (maps.empty() || !computes(stage)) return;
+    const double products = rows * static_cast<double>(mixture.routing.chosen),
+                 read = std::min(products, static_cast<double>(maps.size())),
+                 numbers = static_cast<double>(maps[0].W.count());
+    work_[index_of(stage)] = {2 * products * numbers, 0, bytes_of(read * numbers)};
+  };
+  of_experts(Stage::mlp_pre, mixture.in), of_experts(Stage::mlp_up, mixture.up);
+  of_experts(Stage::expert_out, mixture.out);
+}
+
 void Counter::around() {
   double rows = 0; // of the queries that are asked for
   for (const Tile& tile : rows_around(layer_, plan_, [](std::size_t) { return 1; }))
@@ -107,6 +126,7 @@ void Counter::around() {
     linear(Stage::mlp_pre, mlp.in.W, rows);
     linear(Stage::mlp_up, mlp.up.W, rows);
     linear(Stage::mlp_out, mlp.out.W, rows);
+    if (const Mixture* const mixture = layer_.block->mixture.get()) around(*mixture, rows);
   }
   if (layer_.ends) {
     linear(Stage::logits, layer_.ends->head.dense.W, rows);
@@ -141,6 +161,12 @@ Phase phase_of(Stage stage) {
   case Stage::mlp_pre:
   case Stage::mlp_up:
   case Stage::mlp_out:
+  case Stage::router:
+  case Stage::expert_out:
+  case Stage::shared_pre:
+  case Stage::shared_up:
+  case Stage::shared_gate:
+  case Stage::shared_out:
   case Stage::logits:
     return Phase::around;
   default:

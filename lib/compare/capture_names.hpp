@@ -41,7 +41,17 @@ CapturePath path_of(std::string_view name);
 std::vector<CapturePath> flat_paths_of(std::string_view name);
 
 /// The kinds of blocks in which a row of the table holds.
-enum class When : std::uint8_t { any, sequential, parallel, post, inner, gated, plain, bare };
+enum class When : std::uint8_t {
+  any,
+  sequential,
+  parallel,
+  post,
+  inner,
+  gated,
+  plain,
+  bare,
+  mixture,
+};
 
 struct CaptureMeaning {
   When when;

@@ -12,6 +12,9 @@ namespace {
 constexpr std::string_view tokens_alone =
     "the tokens' rows alone: embed has what the model adds to them";
 constexpr std::string_view no_step = "no step of the model";
+constexpr std::string_view of_one_expert = "of some experts' tokens alone";
+constexpr std::string_view of_choice =
+    "a step of the choice of experts, in a form that is not compared here";
 
 } // namespace
 
@@ -39,6 +42,15 @@ const std::vector<CaptureMeaning>& layer_meanings() {
   {sequential, "post_attention_layernorm post_layernorm norm_2 pre_ffw_norm ffn_norm mlp_norm ffn_layernorm pre_mlp_layernorm pre_feedforward_layernorm final_layer_norm post_attention_norm ln_2 ln2 norm2 ln2.hook_normalized", {mlp_x}, {residual}},
   {any, "ffn_inp sa_out", {residual}, {}},
   {any, "l_out layer_out", {resid_post}, {}},
+  {mixture, "ffn_moe_logits router_logits block_sparse_moe.gate block_sparse_moe.router.layer", {router}, {mlp_x}},
+  {mixture, "ffn_moe_probs", {router_scores}, {}},
+  {mixture, "shared_expert.gate_proj shared_experts.gate_proj shared_mlp.gate_proj", {shared_pre}, {mlp_x}},
+  {mixture, "shared_expert.up_proj shared_experts.up_proj shared_mlp.up_proj", {shared_up}, {mlp_x}},
+  {mixture, "shared_expert.down_proj shared_experts.down_proj shared_mlp.down_proj", {shared_out}, {shared_act}},
+  {mixture, "shared_expert shared_experts shared_mlp ffn_shexp", {shared_out}, {mlp_x}},
+  {mixture, "block_sparse_moe moe ffn_out", {mlp_out}, {mlp_x}},
+  {mixture, "gate_proj up_proj down_proj act_fn experts w1 w2 w3 gate_up_proj", {}, {}, of_one_expert},
+  {mixture, "mlp.gate mlp.router gate router shared_expert_gate topk ffn_moe_topk ffn_moe_weights ffn_moe_weights_norm ffn_moe_weights_scaled ffn_moe_out", {}, {}, of_choice},
   {gated, "gate_proj ffn_gate feed_forward.w1 mlp.w1 w1 mlp.fc_1 mlp.fc", {mlp_pre}, {mlp_x}},
   {gated, "mlp.gate", {mlp_pre, mlp_up}, {mlp_x}}, // TensorRT-LLM's gate is the other factor
   {gated, "up_proj ffn_up ffn_up_b feed_forward.w3 mlp.w3 w3 mlp.up mlp.fc_2", {mlp_up}, {mlp_x}},
@@ -83,7 +95,9 @@ namespace {
 bool holds(When when, const Surroundings& model) {
   if (when == When::any) return true;
   if (when == When::bare) return model.bare_embedding;
-  if (!model.block) return when != When::post && when != When::inner && when != When::parallel;
+  if (!model.block)
+    return when != When::post && when != When::inner && when != When::parallel &&
+           when != When::mixture;
   switch (when) {
   case When::parallel:
     return model.block->shape == BlockShape::parallel;
@@ -97,7 +111,9 @@ bool holds(When when, const Surroundings& model) {
   case When::gated:
     return model.block->mlp.gated();
   case When::plain:
-    return !model.block->mlp.gated();
+    return !model.block->mlp.gated() && !model.block->mixture;
+  case When::mixture:
+    return model.block->mixture != nullptr;
   default:
     return true;
   }

@@ -51,6 +51,10 @@ void take_output(const CaptureMeaning& row, const Side& side, const Surroundings
     returns({weights, output}, model.attention_returns);
     returns({weights, mlp_x}, model.attention_returns);
     if (row.input[0] == mlp_x) returns({mlp_out}, model.mlp_returns);
+    // A mixture's module returns its router's logits beside its result.
+    const bool is_mixture = model.block && model.block->mixture;
+    if (is_mixture && side.element == 1 && capture.stages == std::vector{mlp_out})
+      capture.stages = {router};
   }
   if (side.element == 1 && capture.stages == std::vector{Stage::weights, Stage::output})
     capture.stages = {Stage::weights};

@@ -2,8 +2,8 @@
 
 #include <mha/compare/compare.hpp>
 #include <mha/compare/precision.hpp>
-#include <mha/naming/forms.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/naming/forms.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
@@ -154,6 +154,8 @@ StageNumbers Variances::found(Stage stage) {
     return of_results();
   case concat: // the same numbers
     return variances_.at(head_out);
+  case experts: // numbers that are not rounded
+    return StageNumbers(values_.at(stage).size());
   default:
     break;
   }
@@ -197,6 +199,8 @@ StageNumbers Variances::before_kept(Stage stage) {
 StageNumbers Variances::around_attention(Stage stage) {
   using enum Stage;
   if (stage == residual || stage == resid_post) return of_sum(stage);
+  if (layer_.block && layer_.block->mixture && stage >= router && stage <= mlp_out)
+    return of_mixture(stage);
   if (stage == mlp_act) return of_activation();
   if (stage == logits) return of_logits();
   if (stage == final)

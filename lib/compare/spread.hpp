@@ -83,6 +83,14 @@ private:
   void through_activation(Activation activation, std::size_t n, StageNumbers& x,
                           StageNumbers& variance) const;
   StageNumbers of_activation();
+  StageNumbers of_mixture(Stage stage);
+  StageNumbers of_router_scores() const;
+  StageNumbers of_expert_weights() const;
+  StageNumbers of_expert_products(Stage from, const std::vector<LinearMap>& maps,
+                                  const StageNumbers& y) const;
+  StageNumbers of_gated(Activation activation, std::size_t width, Stage pre, Stage up,
+                        bool is_gated);
+  StageNumbers of_expert_sum() const;
   StageNumbers of_sum(Stage stage);
   StageNumbers of_logits();
   Layer with_tokens() const;

@@ -153,8 +153,9 @@ private:
     }
     if (const std::size_t number = own.find('#'); number != std::string::npos) {
       // Each expert becomes a tensor, so a small file must not have very many.
-      constexpr std::size_t most_experts = 4096, fewest_bytes = 256;
-      if (tensor.shape.size() != 3 || tensor.shape[0] > most_experts ||
+      constexpr std::size_t most_experts = 4096, fewest_bytes = 16;
+      const std::size_t axes = ending == ".bias" ? 2 : 3;
+      if (tensor.shape.size() != axes || tensor.shape[0] > most_experts ||
           tensor.bytes < tensor.shape[0] * fewest_bytes)
         return add(tensor.name, tensor);
       for (std::size_t expert = 0; expert < tensor.shape[0]; ++expert) {

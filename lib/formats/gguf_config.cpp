@@ -6,11 +6,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace mha::io {
 
 namespace {
+
+/// Score functions of experts, as files number them.
+constexpr double softmax = 1, sigmoid = 2, softmax_of_chosen = 3;
 
 class GgufConfig {
 public:
@@ -51,7 +55,8 @@ private:
     if (!row) return;
     // A factor of 0 means that there is none.
     const bool factor = key == "attention.scale" || key == "attention.clamp_kqv" ||
-                        key == "logit_scale" || key == "embedding_scale" || key == "residual_scale";
+                        key == "logit_scale" || key == "embedding_scale" ||
+                        key == "residual_scale" || key == "expert_weights_scale";
     if (factor && settings_.number_but_0(key) == std::nullopt) return;
     if (row->config.empty()) {
       settings_.value(key); // throws Error for a list that is too long
@@ -126,11 +131,11 @@ private:
     if (window == 0 && (!given || is("exaone4"))) settings_.set("sliding_window", "null");
     // Mistral's files have the architecture "llama", but LLaMA has no window.
     if (is("llama") && given) settings_.set("model_type", "mistral");
-    if (is("gpt-oss cohere2") && !given)
+    if (is("gpt-oss cohere2 exaone-moe") && !given)
       settings_.refuse("attention.sliding_window",
                        "is missing, without which models of this kind are not computed");
     // With a window of 0, no token of Cohere 2 would see any key.
-    if (is("cohere2") && given == 0.0)
+    if (is("cohere2 exaone-moe") && given == 0.0)
       settings_.refuse("attention.sliding_window", "which is not computed here: a window expected");
     if (is(gguf_alternating)) take_pattern(window > 0);
   }
@@ -139,7 +144,7 @@ private:
   void take_pattern(bool windowed) {
     const GgufValue* const pattern = settings_.value("attention.sliding_window_pattern");
     const bool is_list = pattern && pattern->is_array;
-    const auto usual = is("gemma3") ? 6 : is("olmo2 cohere2 exaone4") ? 4 : 2;
+    const auto usual = is("gemma3") ? 6 : is("olmo2 cohere2 exaone4 exaone-moe") ? 4 : 2;
     const std::int64_t every =
         pattern && !is_list ? settings_.file()
                                   .integer(settings_.whole("attention.sliding_window_pattern"))
@@ -179,14 +184,79 @@ private:
     if (is("mpt"))
       settings_.set_flag("attn_config.alibi", number("attention.max_alibi_bias").value_or(0) > 0);
     if (is("deepseek2")) take_latent_widths();
-    if (is("qwen3moe") && !settings_.value("expert_weights_norm"))
-      settings_.set_flag("norm_topk_prob", true);
+    take_experts();
+    take_further_layers();
     if (is("command-r"))
       settings_.set_flag("use_qk_norm", settings_.has("blk.0.attn_q_norm.weight"));
     if (is("command-r cohere2")) {
       // Without the key, or with 0, llama.cpp does not scale the logits.
       if (!settings_.number_but_0("logit_scale")) settings_.set("logit_scale", "1");
     }
+  }
+
+  /// The layers after the last, which predict further tokens, are counted as blocks.
+  void take_further_layers() {
+    if (!is("glm4moe exaone-moe")) return;
+    const double further = number("nextn_predict_layers").value_or(0),
+                 blocks = number("block_count").value_or(0);
+    if (further <= 0 || further >= blocks) return;
+    settings_.set_number("num_hidden_layers", blocks - further);
+    settings_.set_number("num_nextn_predict_layers", further);
+  }
+
+  /// What llama.cpp computes of experts if the file does not say.
+  void take_experts() {
+    const bool latent = is("deepseek2");
+    const bool has_router =
+        std::ranges::any_of(settings_.file().tensors, [](const GgufTensor& tensor) {
+          return tensor.name.find("ffn_gate_inp") != std::string::npos;
+        });
+    if (number("expert_count").value_or(0) > 0 && !has_router)
+      settings_.refuse("expert_count", "though no layer has experts: 0 expected");
+    if (!latent && number("expert_count").value_or(0) <= 0) return;
+    const double scores = expert_scores(), groups = number("expert_group_count").value_or(0);
+    if (latent) {
+      settings_.set("model_type", scores == sigmoid ? "deepseek_v3" : "deepseek_v2");
+      settings_.set("scoring_func", scores == sigmoid ? "sigmoid" : "softmax");
+      // The second version's groups are chosen by their best expert's score.
+      const char* const method = groups > 1 ? "group_limited_greedy" : "greedy";
+      if (scores != sigmoid) settings_.set("topk_method", method);
+    }
+    if (!settings_.value("expert_weights_norm"))
+      settings_.set_flag("norm_topk_prob", is("qwen3moe"));
+    if (!is(gguf_grouped_experts)) {
+      if (groups > 1)
+        settings_.refuse("expert_group_count",
+                         "which is not computed here for this architecture: 1 expected");
+      return;
+    }
+    if (!settings_.number_but_0("expert_weights_scale"))
+      settings_.set("routed_scaling_factor", "1");
+    if (groups > 1) return;
+    settings_.set("n_group", "1");
+    settings_.set("topk_group", "1");
+  }
+
+  /// The number of the experts' score function. Refuses one that these models are not computed with
+  /// here.
+  double expert_scores() {
+    const double given = number("expert_gating_func").value_or(0);
+    double usual = is(gguf_sigmoid_experts) ? sigmoid : is("gpt-oss") ? softmax_of_chosen : softmax;
+    if (is("deepseek2")) {
+      // The first files of GLM 4.7 Flash do not say.
+      const double layers = number("block_count").value_or(0);
+      const GgufTensor* const tokens = settings_.tensor("token_embd.weight");
+      constexpr std::size_t of_glm = 154880;
+      if ((layers == 47 || layers == 48) && tokens && tokens->shape.size() == 2 &&
+          tokens->shape[0] == of_glm)
+        usual = sigmoid;
+      if (given == softmax || given == sigmoid) return given;
+    }
+    if (given > 0 && given != usual)
+      settings_.refuse("expert_gating_func",
+                       fmt::format("which is not computed here for this architecture: {} expected",
+                                   is("deepseek2") ? "1 or 2" : fmt::format("{}", usual)));
+    return usual;
   }
 
   void take_causality() {

@@ -44,7 +44,7 @@ std::optional<double> head_width(const GgufSettings& settings) {
 void take_dimensions(GgufSettings& settings) {
   const std::optional<double> width = head_width(settings),
                               rotated = settings.number("rope.dimension_count");
-  if (!rotated && width && settings.is("stablelm gptneox phi2 nemotron glm4"))
+  if (!rotated && width && settings.is("stablelm gptneox phi2 nemotron glm4 glm4moe"))
     settings.set_number("rotary_dim", *width);
   if (!rotated && settings.is("deepseek2"))
     settings.doubt("rope.dimension_count", "is missing: it is inferred from the tensors");
@@ -242,7 +242,7 @@ void take_gguf_rotary(GgufSettings& settings) {
   if (!settings.value("rope.freq_base"))
     settings.set(settings.is("gptneox") ? "rotary_emb_base" : "rope_theta", "10000");
   // Granite's files switch the rotation off by this key; it has no effect in other architectures.
-  if (settings.is("granite") && !settings.flag("rope.scaling.finetuned").value_or(true))
+  if (settings.is("granite granitemoe") && !settings.flag("rope.scaling.finetuned").value_or(true))
     settings.set("rope", "none");
   take_dimensions(settings);
   take_window_rotary(settings);

@@ -29,6 +29,30 @@ constexpr std::string_view experts =
     "ffn_down_exps=mlp.experts.#.down_proj ffn_gate_inp_shexp=mlp.shared_expert_gate "
     "ffn_gate_shexp=mlp.shared_expert.gate_proj ffn_up_shexp=mlp.shared_expert.up_proj "
     "ffn_down_shexp=mlp.shared_expert.down_proj";
+/// Experts, and shared ones that are always computed.
+constexpr std::string_view experts_and_shared =
+    "ffn_gate_inp=mlp.gate exp_probs_b=mlp.gate.e_score_correction_bias! "
+    "ffn_gate_exps=mlp.experts.#.gate_proj ffn_up_exps=mlp.experts.#.up_proj "
+    "ffn_down_exps=mlp.experts.#.down_proj ffn_gate_shexp=mlp.shared_experts.gate_proj "
+    "ffn_up_shexp=mlp.shared_experts.up_proj ffn_down_shexp=mlp.shared_experts.down_proj";
+constexpr std::string_view ernie_experts =
+    "ffn_gate_inp=mlp.gate exp_probs_b=mlp.moe_statics.e_score_correction_bias! "
+    "ffn_gate_exps=mlp.experts.#.gate_proj ffn_up_exps=mlp.experts.#.up_proj "
+    "ffn_down_exps=mlp.experts.#.down_proj ffn_gate_shexp=mlp.shared_experts.gate_proj "
+    "ffn_up_shexp=mlp.shared_experts.up_proj ffn_down_shexp=mlp.shared_experts.down_proj";
+constexpr std::string_view minimax_experts =
+    "ffn_gate_inp=block_sparse_moe.gate exp_probs_b=block_sparse_moe.e_score_correction_bias! "
+    "ffn_gate_exps=block_sparse_moe.experts.#.w1 ffn_up_exps=block_sparse_moe.experts.#.w3 "
+    "ffn_down_exps=block_sparse_moe.experts.#.w2";
+constexpr std::string_view hunyuan_experts =
+    "ffn_gate_inp=mlp.gate.wg ffn_gate_exps=mlp.experts.#.gate_proj "
+    "ffn_up_exps=mlp.experts.#.up_proj ffn_down_exps=mlp.experts.#.down_proj "
+    "ffn_gate_shexp=mlp.shared_mlp.gate_proj ffn_up_shexp=mlp.shared_mlp.up_proj "
+    "ffn_down_shexp=mlp.shared_mlp.down_proj";
+constexpr std::string_view hunyuan_attention =
+    "attn_norm=input_layernorm attn_q=self_attn.q_proj attn_k=self_attn.k_proj "
+    "attn_v=self_attn.v_proj attn_output=self_attn.o_proj attn_q_norm=self_attn.query_layernorm "
+    "attn_k_norm=self_attn.key_layernorm";
 constexpr std::string_view mixtral_experts =
     "ffn_gate_inp=block_sparse_moe.gate ffn_gate_exps=block_sparse_moe.experts.#.w1 "
     "ffn_up_exps=block_sparse_moe.experts.#.w3 ffn_down_exps=block_sparse_moe.experts.#.w2";
@@ -71,6 +95,10 @@ constexpr GgufArchitecture gguf_rows[]{
     permuted_llama("mistral3", "ministral3"),
     permuted_llama("smollm3", "smollm3"),
     permuted_llama("granite", "granite"),
+    permuted_llama("granitemoe", "granitemoe", llama_mlp, experts_and_shared),
+    permuted_llama("deepseek", "deepseek", llama_mlp, experts_and_shared),
+    // Ling's queries, keys and values are apart in these files, so that it is DeepSeek's first MoE.
+    permuted_llama("bailingmoe", "deepseek", llama_mlp, experts_and_shared),
     permuted_llama("olmo", "olmo"),
     permuted_llama("baichuan", "llama"),
     permuted_llama("xverse", "llama"),
@@ -82,10 +110,30 @@ constexpr GgufArchitecture gguf_rows[]{
     llama_like("qwen2vl", "qwen2_vl"),
     llama_like("qwen3", "qwen3"),
     llama_like("qwen3moe", "qwen3_moe", llama_mlp, experts),
+    llama_like("olmoe", "olmoe", llama_mlp, experts),
     llama_like("olmo2", "olmo2", four_norms_mlp),
     llama_like("exaone", "llama"),
     llama_like("exaone4", "exaone4", four_norms_mlp),
+    llama_like("exaone-moe", "exaone_moe", llama_mlp, experts_and_shared),
     llama_like("ernie4_5", "ernie4_5"),
+    llama_like("ernie4_5-moe", "ernie4_5_moe", llama_mlp, ernie_experts),
+    llama_like("dots1", "dots1", llama_mlp, experts_and_shared),
+    llama_like("minimax-m2", "minimax_m2", llama_mlp, minimax_experts),
+    // The norm before the feed-forward has another name.
+    llama_like("glm4moe", "glm4_moe",
+               "post_attention_norm=post_attention_layernorm ffn_gate=mlp.gate_proj "
+               "ffn_up=mlp.up_proj ffn_down=mlp.down_proj",
+               experts_and_shared),
+    {.name = "hunyuan-dense",
+     .model_type = "hunyuan_v1_dense",
+     .blocks = "model.layers",
+     .ends = llama_ends,
+     .of_block = {hunyuan_attention, llama_mlp}},
+    {.name = "hunyuan-moe",
+     .model_type = "hunyuan_v1_moe",
+     .blocks = "model.layers",
+     .ends = llama_ends,
+     .of_block = {hunyuan_attention, llama_mlp, hunyuan_experts}},
     llama_like("eurobert", "eurobert"),
     llama_like("jais2", "jais2", ungated_mlp),
     llama_like("stablelm", "stablelm"),
@@ -101,18 +149,15 @@ constexpr GgufArchitecture gguf_rows[]{
                "ffn_norm=post_attention_layernorm ffn_up=mlp.c_fc ffn_down=mlp.c_proj"),
     llama_like("gpt-oss", "gpt_oss",
                "attn_sinks=self_attn.sinks! post_attention_norm=post_attention_layernorm "
-               "ffn_gate_inp=mlp.router"),
+               "ffn_gate_inp=mlp.router ffn_gate_exps=mlp.experts.#.gate_proj "
+               "ffn_up_exps=mlp.experts.#.up_proj ffn_down_exps=mlp.experts.#.down_proj"),
     llama_like("deepseek2", "deepseek_v2",
                "attn_q_a=self_attn.q_a_proj attn_q_a_norm=self_attn.q_a_layernorm "
                "attn_q_b=self_attn.q_b_proj attn_kv_a_mqa=self_attn.kv_a_proj_with_mqa "
                "attn_kv_a_norm=self_attn.kv_a_layernorm attn_kv_b=self_attn.kv_b_proj "
                "ffn_norm=post_attention_layernorm ffn_gate=mlp.gate_proj ffn_up=mlp.up_proj "
                "ffn_down=mlp.down_proj",
-               "ffn_gate_inp=mlp.gate exp_probs_b=mlp.gate.e_score_correction_bias! "
-               "ffn_gate_exps=mlp.experts.#.gate_proj ffn_up_exps=mlp.experts.#.up_proj "
-               "ffn_down_exps=mlp.experts.#.down_proj ffn_gate_shexp=mlp.shared_experts.gate_proj "
-               "ffn_up_shexp=mlp.shared_experts.up_proj "
-               "ffn_down_shexp=mlp.shared_experts.down_proj"),
+               experts_and_shared),
     raised_norms("gemma", "gemma", llama_mlp),
     raised_norms("gemma2", "gemma2", four_norms_mlp),
     raised_norms("gemma3", "gemma3_text", four_norms_mlp),
@@ -234,10 +279,10 @@ constexpr GgufKey gguf_key_rows[]{
     {"attention.layer_norm_epsilon", "norm_eps", "nemotron"},
     {"attention.layer_norm_epsilon", "layer_norm_eps",
      "gptneox bert phi2 stablelm command-r cohere2 jais2"},
-    {"attention.scale", "attention_multiplier", "granite"},
+    {"attention.scale", "attention_multiplier", "granite granitemoe"},
     {"attention.clamp_kqv", "attn_config.clip_qkv", "mpt"},
-    {"attention.clamp_kqv", "clip_qkv", "olmo"},
-    {"attention.sliding_window", "", "qwen2 qwen2moe qwen2vl qwen3 qwen3moe"}, // not used
+    {"attention.clamp_kqv", "clip_qkv", "olmo olmoe"},
+    {"attention.sliding_window", "", "qwen2 qwen2moe qwen2vl qwen3 qwen3moe dots1"}, // not used
     {"attention.sliding_window", "sliding_window", gguf_windowed},
     {"attention.sliding_window", "sliding_window", gguf_alternating},
     {"rope.dimension_count", "", gguf_unrotated},
@@ -249,19 +294,25 @@ constexpr GgufKey gguf_key_rows[]{
     {"rope.freq_base_swa", "rope_local_base_freq", "gemma3"},
     {"attn_logit_softcapping", "attn_logit_softcapping", "gemma2"},
     {"final_logit_softcapping", "final_logit_softcapping", "gemma2 gemma3"},
-    {"logit_scale", "logits_scaling", "granite minicpm"},
+    {"logit_scale", "logits_scaling", "granite granitemoe minicpm"},
     {"logit_scale", "logit_scale", "command-r cohere2"},
-    {"embedding_scale", "embedding_multiplier", "granite minicpm"},
-    {"residual_scale", "residual_multiplier", "granite minicpm"},
+    {"embedding_scale", "embedding_multiplier", "granite granitemoe minicpm"},
+    {"residual_scale", "residual_multiplier", "granite granitemoe minicpm"},
     {"use_parallel_residual", "", "stablelm"}, // follows from the norms
     {"use_parallel_residual", "use_parallel_residual", "gptneox"},
-    {"expert_count", "num_local_experts", "llama gpt-oss"},
-    {"expert_count", "n_routed_experts", "deepseek2"},
+    {"expert_count", "num_local_experts", "llama gpt-oss granitemoe minimax-m2"},
+    {"expert_count", "n_routed_experts", "deepseek2 deepseek bailingmoe dots1 glm4moe"},
+    {"expert_count", "moe_num_experts", "ernie4_5-moe"},
     {"expert_count", "num_experts"},
     {"expert_used_count", "num_experts_per_tok"},
     {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_shared_count", "", "ernie4_5-moe hunyuan-moe exaone-moe"}, // follow from the tensors
     {"expert_shared_count", "n_shared_experts"},
+    {"expert_shared_feed_forward_length", "", "granitemoe hunyuan-moe ernie4_5-moe exaone-moe"},
     {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
+    {"expert_group_count", "n_group"},
+    {"expert_group_used_count", "topk_group"},
+    {"interleave_moe_layer_step", "", "ernie4_5-moe"}, // follows from the tensors
     {"expert_weights_norm", "norm_topk_prob"},
     {"expert_weights_scale", "routed_scaling_factor"},
     {"leading_dense_block_count", "first_k_dense_replace"},

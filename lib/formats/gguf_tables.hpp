@@ -49,14 +49,20 @@ std::span<const GgufKey> gguf_vocabulary_keys();
 const GgufKey* find_gguf_key(std::string_view key, std::string_view architecture);
 /// The architectures with RMS norms; the others have layer norms.
 inline constexpr std::string_view gguf_rms_normed =
-    "llama mistral3 smollm3 granite baichuan xverse minicpm internlm2 arcee qwen2 qwen2moe qwen2vl "
-    "qwen3 qwen3moe olmo2 exaone exaone4 ernie4_5 eurobert seed_oss glm4 gpt-oss deepseek2 gemma "
-    "gemma2 gemma3 phi3";
+    "llama mistral3 smollm3 granite granitemoe baichuan xverse minicpm internlm2 arcee qwen2 "
+    "qwen2moe qwen2vl qwen3 qwen3moe olmo2 olmoe exaone exaone4 exaone-moe ernie4_5 ernie4_5-moe "
+    "eurobert seed_oss glm4 glm4moe gpt-oss deepseek deepseek2 dots1 minimax-m2 hunyuan-dense "
+    "hunyuan-moe bailingmoe gemma gemma2 gemma3 phi3";
 /// The architectures without rotation.
 inline constexpr std::string_view gguf_unrotated = "gpt2 starcoder bloom mpt bert";
 /// The architectures in which a pattern determines which layers have a window.
-inline constexpr std::string_view gguf_alternating = "gemma2 gemma3 olmo2 gpt-oss cohere2 exaone4";
+inline constexpr std::string_view gguf_alternating =
+    "gemma2 gemma3 olmo2 gpt-oss cohere2 exaone4 exaone-moe";
 /// The architectures in which all layers have a window, if the file has one.
 inline constexpr std::string_view gguf_windowed = "llama mistral3 phi3 starcoder2";
+/// The mixtures whose experts have the sigmoid of their logits as scores.
+inline constexpr std::string_view gguf_sigmoid_experts = "glm4moe dots1 exaone-moe minimax-m2";
+/// The mixtures whose experts may be in groups.
+inline constexpr std::string_view gguf_grouped_experts = "deepseek2 glm4moe dots1 exaone-moe";
 
 } // namespace mha::io

@@ -4,6 +4,7 @@
 #include <mha/forward/feed_forward.hpp>
 #include <mha/forward/head.hpp>
 #include <mha/forward/latent.hpp>
+#include <mha/forward/mixture.hpp>
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
 #include <mha/schedule/schedule.hpp>
@@ -45,26 +46,32 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
   Rotary<T> rotate(layer);
   const PositionBias<T> bias(layer);
   const Stage x_q = has_step(layer, c_q) ? c_q : x, x_kv = has_step(layer, c_kv) ? c_kv : x;
+  const bool norms_last = norms_after_rotation(layer);
+  const TokenStep<T> turn_q{q_rope, rotate, norms_last ? q : q_norm},
+      turn_k{k_rope, rotate, norms_last ? k : k_norm};
+  const TokenStep<T> norm_of_q{q_norm, norm_q, norms_last ? q_rope : q},
+      norm_of_k{k_norm, norm_k, norms_last ? k_rope : k};
+  const Stage last_q = norms_last ? q_norm : q_rope, last_k = norms_last ? k_norm : k_rope;
 
   // clang-format off
   // Each token by itself. x: T, d_model. q: H, T, d_k. k: H_kv, S, d_k. v: H_kv, S, d_v
   run.together({{input, {{x, norm, x}}}});            // norm(X)
   compress(layer, run);                               // of latent attention alone
   run.together({{query, {{q, W_q, x_q},               // clip(x W_q + b_q)
-                         {q_norm, norm_q, q},         // norm(q)
-                         {q_rope, rotate, q_norm}}},  // rotate(q)
+                         norms_last ? turn_q : norm_of_q,   // norm(q), rotate(q):
+                         norms_last ? norm_of_q : turn_q}}, // in this order, or the other
                 {key, {{k, W_k, x_kv},                // clip(X_k W_k + b_k); latent: [c_kv W_k, k_pe]
-                       {k_norm, norm_k, k},           // norm(k)
-                       {k_rope, rotate, k_norm}}},    // rotate(k)
+                       norms_last ? turn_k : norm_of_k,
+                       norms_last ? norm_of_k : turn_k}},
                 {key, {{v, W_v, x_kv}}}});            // clip(X_v W_v + b_v)
 
   // What is attended to: past, current, learned extra, zero. k_all, v_all: H_kv, S_all, d
-  run.append(k_all, layer.k_past, k_rope, layer.k_extra);
+  run.append(k_all, layer.k_past, last_k, layer.k_extra);
   run.append(v_all, layer.v_past, v, layer.v_extra);
 
   // Tokens meet: one head, some queries. scores … weights: H, T, S_all. head_out: H, T, d_v
   run.bands([&](Band<T>& band) {
-    band.step(scores, [&](auto s) { band.product_with_keys(band[q_rope], s); });      // q kᵀ
+    band.step(scores, [&](auto s) { band.product_with_keys(band[last_q], s); });      // q kᵀ
     band.each_row([&](Row<T>& row) { softmax(layer, bias, row); });                   // α
     band.step(head_out, [&](auto z) { band.product_with_values(band[weights], z); }); // α v
     band.step(head_result, [&](auto y) { W_o.of_head(band.place(), band[head_out], y); }); // z W_o[h]
@@ -75,6 +82,57 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
   // clang-format on
 }
 
+/// From mlp_x to mlp_out: one feed-forward for every token.
+template <class T> void dense(const Layer& layer, const FeedForward& mlp, Schedule<T>& run) {
+  using enum Stage;
+  using enum Sequence;
+  const Routines& by = run.around();
+  Linear<T> W_in(by, layer, mlp.in), W_up(by, layer, mlp.up), W_out(by, layer, mlp.out);
+  Activated<T> activated(mlp);
+  // clang-format off
+  // mlp_pre … mlp_act: T, d_ff
+  run.together({{query, {{mlp_up, W_up, mlp_x}}}});     // gated: mlp_x W_up + b_up
+  run.together({{query, {{mlp_pre, W_in, mlp_x},        // mlp_x W_in + b_in
+                         {mlp_act, activated, mlp_pre}}}}); // act(mlp_pre), · mlp_up
+  run.together({{query, {{mlp_out, W_out, mlp_act}}}}); // mlp_act W_out + b_out
+  // clang-format on
+}
+
+/// The same of a mixture: n experts of E for each token, and the shared ones of all.
+template <class T> void mixture(const Layer& layer, const Mixture& mix, Schedule<T>& run) {
+  using enum Stage;
+  using enum Sequence;
+  const Routines& by = run.around();
+  const FeedForward& shared = mix.shared;
+  Linear<T> W_router(by, layer, mix.router);
+  Linear<T> W_in(by, layer, shared.in), W_up(by, layer, shared.up), W_out(by, layer, shared.out);
+  RouterScores<T> score(mix.routing);
+  ChosenExperts<T> choose(mix.routing);
+  ExpertWeights<T> weigh(mix.routing);
+  Activated<T> activated(mix.form, mix.gated()), activated_shared(shared, shared_up);
+  SharedGate<T> gate(by, layer, mix.shared_gate);
+  ExpertSum<T> sum(mix);
+  const bool weighs_input = mix.routing.weighs_input;
+  // clang-format off
+  run.together({{query, {{router, W_router, mlp_x},              // mlp_x W_router + b_router: T, E
+                         {router_scores, score, router},         // softmax or σ
+                         {experts, choose, router_scores},       // the n best: T, n
+                         {expert_weights, weigh, experts}}}});   // their scores, renormalised
+  // Of the chosen experts, side by side. mlp_pre … mlp_act: T, n · I. expert_out: T, n · d_model
+  run.by_expert(mlp_up, mlp_x, mix.up, weighs_input);            // gated: mlp_x W_up + b_up
+  run.by_expert(mlp_pre, mlp_x, mix.in, weighs_input);           // mlp_x W_in + b_in
+  run.together({{query, {{mlp_act, activated, mlp_pre}}}});      // act(mlp_pre), · mlp_up
+  run.by_expert(expert_out, mlp_act, mix.out);                   // mlp_act W_out + b_out
+  // Of the shared ones, side by side. shared_pre … shared_act: T, I_shared
+  run.together({{query, {{shared_up, W_up, mlp_x}}}});
+  run.together({{query, {{shared_pre, W_in, mlp_x},
+                         {shared_act, activated_shared, shared_pre}}}});
+  run.together({{query, {{shared_out, W_out, shared_act}}}});
+  run.together({{query, {{shared_gate, gate, mlp_x}}}});         // σ(mlp_x W_shared_gate)
+  run.together({{query, {{mlp_out, sum, expert_out}}}});         // Σ weight · expert_out + shared_out
+  // clang-format on
+}
+
 } // namespace
 
 template <class T> void transformer_block(const Layer& layer, const Clip& clip, Schedule<T>& run) {
@@ -82,13 +140,9 @@ template <class T> void transformer_block(const Layer& layer, const Clip& clip, 
   using enum Sequence;
   static const TransformerBlock alone;
   const TransformerBlock& block = layer.block ? *layer.block : alone;
-  const FeedForward& mlp = block.mlp;
-  const Routines& by = run.around();
   NormOf<T> post_attention_norm(block.post_attention_norm), pre_mlp_norm(block.pre_mlp_norm),
       post_mlp_norm(block.post_mlp_norm);
   AddTo<T> add_to_X(layer.X);
-  Linear<T> W_in(by, layer, mlp.in), W_up(by, layer, mlp.up), W_out(by, layer, mlp.out);
-  Activated<T> activated(mlp);
   BlockSum<T> sum(block);
   const Stage into_mlp = block.shape == BlockShape::parallel ? resid_pre : residual;
 
@@ -96,15 +150,13 @@ template <class T> void transformer_block(const Layer& layer, const Clip& clip, 
   attention(layer, clip, run);
 
   // clang-format off
-  // Each token by itself. mlp_pre … mlp_act: T, d_ff. The others: T, d_model
+  // Each token by itself: T, d_model
   run.each_text([&] {
     run.together({{query, {{attn_add, post_attention_norm, output}, // norm(output)
                            {residual, add_to_X, attn_add},          // X + output
                            {mlp_x, pre_mlp_norm, into_mlp}}}});     // norm(residual)
-    run.together({{query, {{mlp_up, W_up, mlp_x}}}});               // gated: mlp_x W_up + b_up
-    run.together({{query, {{mlp_pre, W_in, mlp_x},                  // mlp_x W_in + b_in
-                           {mlp_act, activated, mlp_pre}}}});       // act(mlp_pre), · mlp_up
-    run.together({{query, {{mlp_out, W_out, mlp_act}}}});           // mlp_act W_out + b_out
+    block.mixture ? mixture(layer, *block.mixture, run)             // Σ weight · expert(mlp_x)
+                  : dense(layer, block.mlp, run);                   // act(mlp_x W_in) W_out
     run.together({{query, {{mlp_add, post_mlp_norm, mlp_out},       // norm(mlp_out)
                            {resid_post, sum, mlp_add}}}});          // residual + mlp_out
   });

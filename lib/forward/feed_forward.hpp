@@ -9,7 +9,8 @@ namespace mha {
 /// y = act(x), row by row.
 template <class T> void activate(Activation activation, Matrix<const T> x, Matrix<T> y);
 
-/// y = norm(act(x) + b), with a gated one's factor: norm(act(x) · up + b); up is mlp_up.
+/// y = norm(act(x) + b), with a gated one's factor: norm(act(x) · up + b); up is mlp_up. Of
+/// experts, x may be clamped from above, up from both sides, and up + 1 be the factor.
 template <class T> class Activated : public RowOperator<T> {
 public:
   explicit Activated(const FeedForward& mlp)
@@ -19,6 +20,15 @@ public:
         norm_(mlp.inner) {}
   explicit Activated(const ModelHead& head)
       : activation_(head.activation), is_gated_(false), norm_(head.norm) {}
+  /// Of the shared experts, whose other factor is shared_up.
+  Activated(const FeedForward& shared, Stage up) : Activated(shared) { up_ = up; }
+  /// Of chosen experts, side by side.
+  Activated(const ExpertForm& form, bool is_gated)
+      : activation_(form.activation),
+        is_gated_(is_gated),
+        clamp_(static_cast<T>(form.clamp)),
+        up_plus_one_(form.up_plus_one),
+        norm_(none_) {}
 
   Needs needs() const override {
     return activation_ == Activation::solu || norm_.present() ? Needs::row : Needs::head;
@@ -28,8 +38,14 @@ public:
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
 private:
+  void multiply_by_up(Matrix<const T> up, Matrix<T> y) const;
+
+  static inline const Norm none_;
   Activation activation_;
   bool is_gated_;
+  Stage up_ = Stage::mlp_up;
+  T clamp_ = 0; ///< 0: any number
+  bool up_plus_one_ = false;
   Tensor b_, b_in_use_; ///< in the file's precision, in T
   NormOf<T> norm_;
 };

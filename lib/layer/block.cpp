@@ -45,6 +45,7 @@ std::string_view activation_names() {
 
 std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage) {
   if (!block) return false;
+  const Mixture* const mixture = block->mixture.get();
   switch (stage) {
   case Stage::resid_pre:
   case Stage::resid_post:
@@ -57,9 +58,23 @@ std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage) 
   case Stage::mlp_pre:
   case Stage::mlp_act:
   case Stage::mlp_out:
-    return block->mlp.present();
+    return block->has_feed_forward();
   case Stage::mlp_up:
-    return block->mlp.gated();
+    return mixture ? mixture->gated() : block->mlp.gated();
+  case Stage::router:
+  case Stage::router_scores:
+  case Stage::experts:
+  case Stage::expert_weights:
+  case Stage::expert_out:
+    return mixture != nullptr;
+  case Stage::shared_pre:
+  case Stage::shared_act:
+  case Stage::shared_out:
+    return mixture && mixture->shared.present();
+  case Stage::shared_up:
+    return mixture && mixture->shared.gated();
+  case Stage::shared_gate:
+    return mixture && mixture->shared_gate.present();
   case Stage::mlp_add:
     return block->post_mlp_norm.present();
   default:

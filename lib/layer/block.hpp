@@ -7,6 +7,7 @@
 #include <mha/tensor/tensor.hpp>
 
 #include <memory>
+#include <vector>
 
 namespace mha {
 
@@ -69,6 +70,49 @@ struct FeedForward {
   bool gated() const { return up.present(); }
 };
 
+/// How scores are made of the router's logits.
+enum class RouterScore : std::uint8_t { softmax, sigmoid, sqrt_softplus, logits };
+/// The score of a group of experts: the sum of its two best, or its best.
+enum class GroupScore : std::uint8_t { top_two, maximum };
+/// How weights are made of the chosen experts' scores: these, divided by their sum, or their
+/// softmax.
+enum class ExpertWeight : std::uint8_t { as_is, renormalised, softmax_chosen };
+
+/// Which experts are chosen for a token, and with which weights.
+struct Routing {
+  std::size_t chosen = 1; ///< n
+  RouterScore score = RouterScore::softmax;
+  Tensor bias;            ///< E, added to scores for choosing only; empty: none
+  std::size_t groups = 1; ///< experts of the best `kept_groups` are chosen from
+  std::size_t kept_groups = 1;
+  GroupScore group_score = GroupScore::top_two;
+  bool masked_are_zero = false; ///< scores of other groups: 0, so that one may be chosen; else −∞
+  ExpertWeight weight = ExpertWeight::as_is;
+  double factor = 1;         ///< of all weights
+  bool weighs_input = false; ///< weights multiply an expert's input, not its result (Llama 4)
+};
+
+/// What an expert does between its maps.
+struct ExpertForm {
+  Activation activation = Activation::silu;
+  double clamp = 0;         ///< the gate is at most this, the other factor within ± this; 0: any
+  bool up_plus_one = false; ///< act(gate) · (up + 1), as GPT-OSS does
+};
+
+/// A feed-forward of experts, of which a router chooses n for each token:
+/// mlp_out = Σ_j weight_j · (act(x W_in + b_in) · (x W_up + b_up)) W_out + b_out, plus the shared
+/// experts' result, times σ(x W_shared_gate) where there is such a gate.
+struct Mixture {
+  LinearMap router; ///< d_model to E
+  Routing routing;
+  std::vector<LinearMap> in, up, out; ///< E maps each, `up` of gated experts; read when chosen
+  ExpertForm form;
+  FeedForward shared; ///< experts of every token, side by side; absent: none
+  LinearMap shared_gate;
+
+  bool gated() const { return !up.empty(); }
+};
+
 /// A layer's surroundings. Attention's own norm is the layer's (input_norm).
 struct TransformerBlock {
   BlockShape shape = BlockShape::pre;
@@ -77,6 +121,10 @@ struct TransformerBlock {
   Norm post_mlp_norm;       ///< makes mlp_add of mlp_out
   Norm post_block_norm;     ///< makes resid_post, in a post-norm block
   FeedForward mlp;
+  std::shared_ptr<const Mixture> mixture; ///< in the place of `mlp`, or null
+
+  /// Whether something follows attention: a dense feed-forward or a mixture.
+  bool has_feed_forward() const { return mlp.present() || mixture; }
 };
 
 /// Whether the step is part of a layer with this block (none: of a lone layer); nothing for stages

@@ -31,14 +31,17 @@ const std::array<DimInfo, dim_count> letters{{
     {buckets, "buckets", Axis::width, nullptr, "buckets"},
     {distances, "2M − 1", Axis::width, nullptr, "distances"},
     {rope_pairs, "rope_dims / 2", Axis::width, nullptr, "pairs"},
-    {E, "E", Axis::width, nullptr, "experts"},
-    {I, "I", Axis::width, nullptr, "columns of an expert (I)"},
-    {I_shared, "I_shared", Axis::width, nullptr, "columns of the shared experts"},
+    {E, "E", Axis::chosen, &Dims::E, "experts"},
+    {I, "I", Axis::width, &Dims::I, "columns of an expert (I)"},
+    {I_shared, "I_shared", Axis::width, &Dims::I_shared, "columns of the shared experts"},
     {H_qk, "H_qk", Axis::width, nullptr, "heads of queries and keys"},
     {H_I, "H_I", Axis::width, nullptr, "heads of the indexer"},
     {d_I, "d_I", Axis::width, nullptr, "columns of the indexer (d_I)"},
     {taps, "K", Axis::width, nullptr, "taps of the convolution (K)"},
     {three, "3", Axis::width, nullptr, "rows"},
+    {n, "n", Axis::chosen, &Dims::n, "chosen experts"},
+    {n_d_out, "n·d_model", Axis::width, nullptr, "columns of the chosen experts"},
+    {one, "1", Axis::width, nullptr, "columns"},
 }};
 
 } // namespace
@@ -56,6 +59,8 @@ Axis axis_of(Dim letter) {
 std::size_t Dims::size_of(Dim letter) const {
   if (letter == H_d_v) return H * d_v;
   if (letter == three) return 3;
+  if (letter == one) return 1;
+  if (letter == n_d_out) return this->n * d_out;
   std::size_t Dims::*const size = info_of(letter).size;
   return size ? this->*size : 0;
 }

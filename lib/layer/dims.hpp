@@ -47,11 +47,14 @@ enum class Dim : std::uint8_t {
   d_I,
   taps,
   three,
+  n,
+  n_d_out,
+  one,
 };
-inline constexpr std::size_t dim_count = static_cast<std::size_t>(Dim::three) + 1;
+inline constexpr std::size_t dim_count = static_cast<std::size_t>(Dim::one) + 1;
 
 /// What an axis counts, for selections and labels.
-enum class Axis : std::uint8_t { batch, head, kv_head, query, key, width };
+enum class Axis : std::uint8_t { batch, head, kv_head, query, key, width, chosen };
 
 /// The sizes of a layer; 0 = not known from the files (a layer that starts at `weights` has no
 /// d_k).
@@ -71,6 +74,9 @@ struct Dims {
               r_kv = 0; ///< widths of latent attention's compressed queries, keys and values
   std::size_t d_pe = 0; ///< width of its part of the key that all heads share
   std::size_t d_ff = 0, vocabulary = 0; ///< of a layer of a whole model, and of its ends
+  /// Of a mixture: experts, those chosen for a token, the width of one (then d_ff is n · I), and
+  /// of the shared ones.
+  std::size_t E = 0, n = 0, I = 0, I_shared = 0;
 
   ///@}
   std::size_t group() const { return H / H_kv; } ///< query heads that share a key/value head

@@ -169,12 +169,22 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
 
 StageSet available_stages(const Layer& layer) {
   StageSet available;
-  for (const StageInfo& info : stages())
+  const auto add = [&](const StageInfo& info) {
     if (layer.has_given(info.stage) ||
         (!lacks_heads(layer, info.stage) && can_compute(layer, info.stage, available) &&
          !lacks_output_projection(layer, info.stage) && !lacks_fitting_input(layer, info.stage) &&
          !(info.stage == Stage::scaled && lacks_scale(layer))))
       available.add(info.stage);
+  };
+  // In the order of the computation, which is the table's, unless norms follow the rotation.
+  for (const Stage rotated : {Stage::q_rope, Stage::k_rope})
+    if (norms_after_rotation(layer)) {
+      for (const Stage before :
+           {Stage::x, Stage::c_q, Stage::c_kv, Stage::k_pe, Stage::q, Stage::k})
+        add(info_of(before));
+      add(info_of(rotated));
+    }
+  for (const StageInfo& info : stages()) add(info);
   // A given concatenation can be split again.
   if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
     available.add(Stage::head_out);

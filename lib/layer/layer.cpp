@@ -43,4 +43,15 @@ Shape Layer::shape_of(Stage stage) const {
   return shape;
 }
 
+bool norms_after_rotation(const Layer& layer) {
+  return layer.settings.norm_after_rotation && layer.settings.rope != Rope::none &&
+         !layer.q_norm_weight.empty() && !layer.k_norm_weight.empty();
+}
+
+std::size_t experts_side_by_side(const Layer& layer, Stage stage) {
+  static const StageSet of_experts{Stage::mlp_pre, Stage::mlp_up, Stage::mlp_act,
+                                   Stage::expert_out};
+  return of_experts.contains(stage) ? layer.dims.n : 0;
+}
+
 } // namespace mha

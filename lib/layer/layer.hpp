@@ -157,6 +157,13 @@ struct MHA_API Layer : LayerTensors, LayerFacts {
   Layer with(Stage stage, const Tensor& tensor) const { return with(name_of(stage), tensor); }
 };
 
+/// Whether queries and keys are normalised after their rotation, not before.
+bool norms_after_rotation(const Layer& layer);
+
+/// Of a stage whose columns are those of a token's chosen experts side by side, how many experts
+/// they are; 0 of any other stage. Users see such a stage as (T, n, columns of one).
+std::size_t experts_side_by_side(const Layer& layer, Stage stage);
+
 /// The key/value head that query head h reads: floor(h · H_kv / H), unless the layer lists
 /// its own.
 inline std::size_t kv_head_of(const Layer& layer, std::size_t h) {

@@ -43,10 +43,11 @@ template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
 /// use(member) for each of a part's members that decide a number.
 template <Is<Dims> L, class Use> void each_member(L& dims, Use&& use) {
   auto& [B, batched, T, S, past, extra, zero, S_all, H, H_kv, d_model, d_k, d_v, d_out, r_q, r_kv,
-         d_pe, d_ff, vocabulary] = dims;
+         d_pe, d_ff, vocabulary, E, n, I, I_shared] = dims;
   use(B), use(batched), use(T), use(S), use(past), use(extra), use(zero), use(S_all);
   use(H), use(H_kv), use(d_model), use(d_k), use(d_v), use(d_out);
   use(r_q), use(r_kv), use(d_pe), use(d_ff), use(vocabulary);
+  use(E), use(n), use(I), use(I_shared);
 }
 
 template <Is<Broadcast> L, class Use> void each_member(L& mask, Use&& use) {
@@ -81,10 +82,29 @@ template <Is<FeedForward> L, class Use> void each_member(L& mlp, Use&& use) {
   use(in), use(up), use(out), use(activation), use(product_bias), use(inner);
 }
 
+template <Is<Routing> L, class Use> void each_member(L& routing, Use&& use) {
+  auto& [chosen, score, bias, groups, kept_groups, group_score, masked_are_zero, weight, factor,
+         weighs_input] = routing;
+  use(chosen), use(score), use(bias), use(groups), use(kept_groups), use(group_score);
+  use(masked_are_zero), use(weight), use(factor), use(weighs_input);
+}
+
+template <Is<Mixture> L, class Use> void each_member(L& mixture, Use&& use) {
+  auto& [router, routing, in, up, out, form, shared, shared_gate] = mixture;
+  use(router), use(routing), use(in), use(up), use(out), use(form);
+  use(shared), use(shared_gate);
+}
+
+template <Is<ExpertForm> L, class Use> void each_member(L& form, Use&& use) {
+  auto& [activation, clamp, up_plus_one] = form;
+  use(activation), use(clamp), use(up_plus_one);
+}
+
 template <Is<TransformerBlock> L, class Use> void each_member(L& block, Use&& use) {
-  auto& [shape, post_attention_norm, pre_mlp_norm, post_mlp_norm, post_block_norm, mlp] = block;
+  auto& [shape, post_attention_norm, pre_mlp_norm, post_mlp_norm, post_block_norm, mlp, mixture] =
+      block;
   use(shape), use(post_attention_norm), use(pre_mlp_norm);
-  use(post_mlp_norm), use(post_block_norm), use(mlp);
+  use(post_mlp_norm), use(post_block_norm), use(mlp), use(mixture);
 }
 
 template <Is<ModelHead> L, class Use> void each_member(L& head, Use&& use) {

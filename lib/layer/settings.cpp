@@ -223,6 +223,7 @@ const SettingInfo setting_table[] = {
   {"relative_key_query", SettingKind::boolean, "", "relative_key: the keys are multiplied with it, too (BERT's relative_key_query)", "", store<&S::relative_key_query, boolean>, load<&S::relative_key_query>},
   {"qk_norm", SettingKind::choice, "rms|layer", "which normalisation q_norm.weight and k_norm.weight are of", "", store<&S::qk_norm, choice<QkNorm>>, load_word<&S::qk_norm>},
   {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation, and of latent attention's", "", store<&S::qk_norm_eps, not_negative>, load<&S::qk_norm_eps>},
+  {"norm_after_rotation", SettingKind::boolean, "", "queries and keys are rotated first, then normalised (Hunyuan)", "", store<&S::norm_after_rotation, boolean>, load<&S::norm_after_rotation>},
   {"qk_norm_one_plus", SettingKind::boolean, "", "QK normalisation multiplies by 1 + weight", "", store<&S::qk_norm_one_plus, boolean>, load<&S::qk_norm_one_plus>},
   {"residual", SettingKind::boolean, "", "add the stage residual = X + output", "", store<&S::residual, boolean>, load<&S::residual>},
   {"zero_attn", SettingKind::boolean, "", "append one zero key and value", "add_zero_attn", store<&S::zero_attn, boolean>, load<&S::zero_attn>},

@@ -72,7 +72,8 @@ struct Settings {
   bool relative_key_query = false;         ///< relative_key: keys are multiplied with it, too
   QkNorm qk_norm = QkNorm::rms;
   double qk_norm_eps = 1e-6;
-  bool qk_norm_one_plus = false; ///< the weight is 1 + w
+  bool qk_norm_one_plus = false;    ///< the weight is 1 + w
+  bool norm_after_rotation = false; ///< q and k are rotated first, then normalised
   bool residual = false;
   bool zero_attn = false;
   Softmax softmax = Softmax::stable;

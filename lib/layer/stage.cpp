@@ -69,6 +69,18 @@ bool has_patched_heads(const Layer& layer) {
 template <BlockShape shape> bool is_block(const Layer& layer) {
   return layer.block && layer.block->shape == shape;
 }
+const Mixture* mixture_of(const Layer& layer) {
+  return layer.block ? layer.block->mixture.get() : nullptr;
+}
+bool is_mixture(const Layer& layer) {
+  return mixture_of(layer) != nullptr;
+}
+bool weighs_input(const Layer& layer) {
+  return is_mixture(layer) && mixture_of(layer)->routing.weighs_input;
+}
+bool is_dense(const Layer& layer) {
+  return !is_mixture(layer);
+}
 
 // clang-format off
 const std::array<StageInfo, stage_count> table{{
@@ -106,10 +118,20 @@ const std::array<StageInfo, stage_count> table{{
   {attn_add, "attn_add", Kind::token, Section::block, {T, d_out}, "norm(output)", "what attention adds to the stream", "in a whole model, if a norm follows output", {output}, ""},
   {residual, "residual", Kind::token, Section::sum, {T, d_out}, "X + output", "the input added back; in a post-norm block the sum before the norm", "if residual is set; in a whole model, but in parallel blocks", {attn_add}, "hook_resid_mid resid_mid", has_residual},
   {mlp_x, "mlp_x", Kind::token, Section::block, {T, d_model}, "norm(residual)", "what the feed-forward sees", "in a whole model, if it has a feed-forward", {residual}, ""},
-  {mlp_pre, "mlp_pre", Kind::token, Section::block, {T, d_ff}, "mlp_x W_in + b_in", "before the activation; the gate of a gated one", "in a whole model, if it has a feed-forward", {mlp_x}, "hook_pre"},
-  {mlp_up, "mlp_up", Kind::token, Section::block, {T, d_ff}, "mlp_x W_up + b_up", "the other factor of a gated feed-forward", "in a whole model, if its feed-forward is gated", {mlp_x}, "hook_pre_linear"},
+  {router, "router", Kind::token, Section::block, {T, E}, "mlp_x W_router + b_router", "the logits of the experts", "in a whole model, if its feed-forward is a mixture", {mlp_x}, "router_logits ffn_moe_logits"},
+  {router_scores, "router_scores", Kind::token, Section::block, {T, E}, "softmax(router) or σ(router)", "the scores of the experts, before any bias", "in a whole model, if its feed-forward is a mixture", {router}, "ffn_moe_probs"},
+  {experts, "experts", Kind::token, Section::block, {T, n}, "the n best of router_scores", "the numbers of the chosen experts, the largest weight first", "in a whole model, if its feed-forward is a mixture", {router_scores}, ""},
+  {expert_weights, "expert_weights", Kind::token, Section::block, {T, n}, "router_scores of experts, renormalised", "the weights of the chosen experts", "in a whole model, if its feed-forward is a mixture", {router_scores, experts}, ""},
+  {mlp_pre, "mlp_pre", Kind::token, Section::block, {T, d_ff}, "mlp_x W_in + b_in", "before the activation; the gate of a gated one", "in a whole model, if it has a feed-forward", {mlp_x, experts, expert_weights}, "hook_pre"},
+  {mlp_up, "mlp_up", Kind::token, Section::block, {T, d_ff}, "mlp_x W_up + b_up", "the other factor of a gated feed-forward", "in a whole model, if its feed-forward is gated", {mlp_x, experts, expert_weights}, "hook_pre_linear"},
   {mlp_act, "mlp_act", Kind::token, Section::block, {T, d_ff}, "act(mlp_pre)", "after the activation; the product of a gated one", "in a whole model, if it has a feed-forward", {mlp_pre, mlp_up}, "hook_post"},
-  {mlp_out, "mlp_out", Kind::token, Section::block, {T, d_out}, "mlp_act W_out + b_out", "the feed-forward's result", "in a whole model, if it has a feed-forward", {mlp_act}, "hook_mlp_out"},
+  {expert_out, "expert_out", Kind::token, Section::block, {T, n_d_out}, "mlp_act W_out + b_out", "a chosen expert's result, before its weight", "in a whole model, if its feed-forward is a mixture", {mlp_act, experts}, ""},
+  {shared_pre, "shared_pre", Kind::token, Section::block, {T, I_shared}, "mlp_x W_in + b_in", "of the shared experts, before the activation", "in a whole model, if a mixture has shared experts", {mlp_x}, ""},
+  {shared_up, "shared_up", Kind::token, Section::block, {T, I_shared}, "mlp_x W_up + b_up", "the other factor of gated shared experts", "in a whole model, if a mixture has gated shared experts", {mlp_x}, ""},
+  {shared_act, "shared_act", Kind::token, Section::block, {T, I_shared}, "act(shared_pre)", "of the shared experts, after the activation", "in a whole model, if a mixture has shared experts", {shared_pre, shared_up}, ""},
+  {shared_gate, "shared_gate", Kind::token, Section::block, {T, one}, "σ(mlp_x W_shared_gate)", "what multiplies the shared experts' result", "in a whole model, if its shared experts have a gate", {mlp_x}, ""},
+  {shared_out, "shared_out", Kind::token, Section::block, {T, d_out}, "shared_act W_out + b_out", "the shared experts' result, before their gate", "in a whole model, if a mixture has shared experts", {shared_act}, ""},
+  {mlp_out, "mlp_out", Kind::token, Section::block, {T, d_out}, "mlp_act W_out + b_out", "the feed-forward's result", "in a whole model, if it has a feed-forward", {mlp_act, expert_out, expert_weights, shared_gate, shared_out}, "hook_mlp_out"},
   {mlp_add, "mlp_add", Kind::token, Section::block, {T, d_out}, "norm(mlp_out)", "what the feed-forward adds to the stream", "in a whole model, if a norm follows mlp_out", {mlp_out}, ""},
   {resid_post, "resid_post", Kind::token, Section::block, {T, d_out}, "residual + mlp_out", "the stream after the layer", "in a whole model", {residual, mlp_add}, "hook_resid_post"},
   {final, "final", Kind::token, Section::model, {T, d_model}, "norm(resid_post)", "the last layer's stream after the last norm", "of a whole model, if it ends with a norm", {}, ""},
@@ -120,11 +142,18 @@ const std::array<StageInfo, stage_count> table{{
   {rollout, "rollout", Kind::derived, Section::derived, {T, S_all}, "rownorm(mean_h α + I) · layer before", "how much of each token is left after the layers", "by name", {weights}, ""},
   {received, "received", Kind::derived, Section::derived, {H, S_all}, "mean over rows of α_ts", "what each key gets", "by name", {weights}, ""},
   {divergence, "divergence", Kind::derived, Section::derived, {H, H}, "Jensen–Shannon divergence between heads, bits, mean over rows", "how far the weights of two heads are apart", "by name", {weights}, ""},
+  {routing, "routing", Kind::derived, Section::derived, {T, E}, "expert_weights at experts", "the weight of each expert for each token, 0 where it is not chosen", "by name", {experts, expert_weights}, ""},
 }};
 // clang-format on
 
 const std::vector<OtherInputs> other_inputs_table{
     {k, has_own_keys, {}},
+    {q_norm, norms_after_rotation, {q_rope}},
+    {k_norm, norms_after_rotation, {k_rope}},
+    {q_rope, norms_after_rotation, {q}},
+    {k_rope, norms_after_rotation, {k}},
+    {k_all, norms_after_rotation, {k_norm}},
+    {scores, norms_after_rotation, {q_norm, k_all}},
     {v, has_own_values, {}},
     // q · r, and k · r, of the distance's vector r.
     {biased, has_relative_key, {capped, q_rope}},
@@ -136,6 +165,14 @@ const std::vector<OtherInputs> other_inputs_table{
     // Patched head_results are not the product of concat and W_o: the output is computed from both.
     {output, has_patched_heads, {concat, head_result}},
     {mlp_x, is_block<BlockShape::parallel>, {resid_pre}},
+    {mlp_pre, weighs_input, {mlp_x, experts, expert_weights}},
+    {mlp_up, weighs_input, {mlp_x, experts, expert_weights}},
+    {mlp_pre, is_mixture, {mlp_x, experts}},
+    {mlp_up, is_mixture, {mlp_x, experts}},
+    {mlp_pre, is_dense, {mlp_x}},
+    {mlp_up, is_dense, {mlp_x}},
+    {mlp_out, is_mixture, {expert_out, expert_weights, shared_gate, shared_out}},
+    {mlp_out, is_dense, {mlp_act}},
     {resid_post, is_block<BlockShape::attention_only>, {resid_pre, attn_add}},
     {resid_post, is_block<BlockShape::parallel>, {resid_pre, attn_add, mlp_add}},
     {resid_post, is_block<BlockShape::post>, {mlp_x, mlp_add}},

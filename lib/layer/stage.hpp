@@ -54,9 +54,19 @@ enum class Stage : std::uint8_t {
   attn_add,
   residual,
   mlp_x,
+  router,
+  router_scores,
+  experts,
+  expert_weights,
   mlp_pre,
   mlp_up,
   mlp_act,
+  expert_out,
+  shared_pre,
+  shared_up,
+  shared_act,
+  shared_gate,
+  shared_out,
   mlp_out,
   mlp_add,
   resid_post,
@@ -68,8 +78,9 @@ enum class Stage : std::uint8_t {
   rollout,
   received,
   divergence,
+  routing,
 };
-inline constexpr std::size_t stage_count = static_cast<std::size_t>(Stage::divergence) + 1;
+inline constexpr std::size_t stage_count = static_cast<std::size_t>(Stage::routing) + 1;
 /// Those that are steps of the computation.
 inline constexpr std::size_t step_count = static_cast<std::size_t>(Stage::logits) + 1;
 

@@ -77,8 +77,9 @@ std::string idle(const Layer& layer, std::string_view name) {
   if (name == "input_norm_eps" && s.input_norm == InputNorm::none) return "input_norm is none";
   const bool normed = !layer.q_norm_weight.empty() || !layer.k_norm_weight.empty();
   const bool latent = !layer.W_c_q.empty() || !layer.W_c_kv.empty();
-  if (is_one_of(name, {"qk_norm", "qk_norm_eps", "qk_norm_one_plus"}) && !normed &&
-      (name != "qk_norm_eps" || !latent))
+  if (name == "norm_after_rotation" && s.rope == Rope::none) return "rope is none";
+  if (is_one_of(name, {"qk_norm", "qk_norm_eps", "qk_norm_one_plus", "norm_after_rotation"}) &&
+      !normed && (name != "qk_norm_eps" || !latent))
     return "there is no q_norm.weight and no k_norm.weight";
   if (name == "relative_key_query" && layer.relative_key.empty()) return "there is no relative_key";
   if (name == "clip_qkv" && s.clip_qkv > 0) return before_heads(layer);

@@ -60,6 +60,15 @@ std::string block_prefix(const Group& group, const Description& description) {
   return description.is_family ? block_prefix(group, layers_word(description)) : group.prefix;
 }
 
+bool is_of_either_feed_forward(const Description& description, std::string_view name) {
+  if (!description.tensor("W_router")) return false;
+  for (const auto& [key, tensor] : description.tensors)
+    if (key.starts_with("mlp.") || naming::is_of_mixture(key))
+      for (const std::string_view one : split_at(tensor.name, '|'))
+        if (name.starts_with(one.substr(0, head_mark_in(one)))) return true;
+  return false;
+}
+
 DescribedFile::DescribedFile(const Description& description, const Group& group)
     : description_(description),
       group_(group),

@@ -22,6 +22,10 @@ std::string_view layers_word(std::string_view layers);
 /// "h" of the description's first layer; "" where it has no layers.
 std::string_view layers_word(const naming::Description& description);
 
+/// Whether a name below a block is of the feed-forward in a family whose layers may have either a
+/// dense one or a mixture.
+bool is_of_either_feed_forward(const naming::Description& description, std::string_view name);
+
 /// The end of messages about a model's tensors.
 inline const Message give_X_instead = message("give a layer's input instead of a text: <X=FILE>");
 
@@ -55,6 +59,8 @@ public:
     std::optional<io::Entry> b;
   };
   Map map(const naming::DescribedTensor& tensor) const { return {matrix(tensor), bias_of(tensor)}; }
+  /// The maps of a mixture's experts that are tensors of their own, whose names have {expert}.
+  std::vector<Map> maps_of_experts(const naming::DescribedTensor& tensor) const;
   /// A map of the embedding. A convolution of patches that do not overlap becomes a map of a
   /// patch's numbers in the order channels, rows, columns.
   Map embedding_map(const naming::DescribedTensor& tensor) const;

@@ -77,6 +77,21 @@ io::Entry DescribedFile::matrix(const DescribedTensor& tensor) const {
   return multiplied(tensor, stacked_entry(heads));
 }
 
+std::vector<DescribedFile::Map>
+DescribedFile::maps_of_experts(const DescribedTensor& tensor) const {
+  std::vector<Map> maps;
+  for (const io::Entry& entry : of_heads(tensor, tensor.name, true))
+    maps.push_back({turned(tensor, entry, "io"), std::nullopt});
+  const std::string bias = bias_name(tensor);
+  if (bias.empty() || (tensor.bias && tensor.bias->empty())) return maps;
+  const std::vector<io::Entry> biases = of_heads(tensor, bias, false);
+  if (!biases.empty() && biases.size() != maps.size())
+    fail("{}: {} of {} experts have a bias, {}", group_.contents->name, biases.size(), maps.size(),
+         with_head(bias, 0));
+  for (std::size_t e = 0; e < biases.size(); ++e) maps[e].b = biases[e];
+  return maps;
+}
+
 DescribedFile::Map DescribedFile::embedding_map(const DescribedTensor& tensor) const {
   const io::Entry* const entry = weight(tensor);
   if (description_.is_family || !entry || squeezed(entry->shape, 2).size() == 2 ||
@@ -108,7 +123,7 @@ std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor) c
          group_.contents->name, whole_name(tensor.key, name), give_X_instead);
   if (!entry) return std::nullopt;
   if (description_.is_family && !naming::is_of_attention(tensor.key))
-    require_rank(tensor, *entry, 1);
+    require_rank(tensor, *entry, tensor.layout.size() == 3 ? 2 : 1); // of experts, stacked
   return multiplied(tensor, *entry);
 }
 

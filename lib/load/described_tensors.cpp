@@ -170,6 +170,17 @@ io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t co
   });
 }
 
+io::Entry every_second_entry(const io::Entry& from, std::size_t first) {
+  Shape shape = from.shape;
+  shape.back() /= 2;
+  return made_entry(from, shape, [from, first] {
+    const Tensor whole = from.read();
+    std::vector<std::size_t> columns;
+    for (std::size_t i = first; i < whole.shape().back(); i += 2) columns.push_back(i);
+    return at_positions(whole, whole.rank() - 1, columns);
+  });
+}
+
 io::Entry grouped_entry(const io::Entry& from, std::size_t groups,
                         const std::vector<std::size_t>& sizes, std::size_t which) {
   const std::size_t columns = from.shape.back(),

@@ -42,6 +42,8 @@ struct Sinusoid {
 io::Entry sinusoid_entry(const Sinusoid& sinusoid);
 /// Columns [first, first + count) of the last axis of a matrix or vector.
 io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t count);
+/// Every second column, from `first` on.
+io::Entry every_second_entry(const io::Entry& from, std::size_t first);
 /// The part `which` of every group, for a last axis of groups · (sum of `sizes`) · width.
 io::Entry grouped_entry(const io::Entry& from, std::size_t groups,
                         const std::vector<std::size_t>& sizes, std::size_t which);

@@ -100,7 +100,7 @@ inline constexpr std::array tensor_keys{
   Key{"layout", R"({"type": "string", "pattern": "^[ehio]{2,3}$"})",
       "its axes: o outputs, i inputs, h heads, e experts; oi, as nn.Linear stores it, by default"},
   Key{"split", text_schema, "what is side by side in its outputs: q,k,v or k,v or in,up; of W_mixer any of q,k,v,gate,beta,decay, of W_q q,gate"},
-  Key{"by", R"({"enum": ["block", "head"]})", "head: each key/value head's parts together"},
+  Key{"by", R"({"enum": ["block", "head", "row"]})", "head: each key/value head's parts together; row: of experts.in_up, outputs alternate"},
   Key{"groups", R"({"type": "integer"})", "instead of by: how many groups are side by side, each with all parts (CodeGen's 4)"},
   Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; true: beside the weight, always; else beside it, if it is there"},
   Key{"optional", flag_schema, "layers may lack it"},
@@ -137,6 +137,7 @@ inline constexpr std::array head_keys{
   Key{"norm", norm_schema, "after dense"},
   Key{"softcap", value_schema, "softcap · tanh(logits / softcap)"},
   Key{"scale", value_schema, "multiplies the logits"},
+  Key{"unit_inputs", value_schema, "whether the weights of each of its inputs are divided by their length + 10⁻⁷"},
 };
 /// Settings of layers that are read and not computed.
 inline constexpr std::array kind_settings{
@@ -167,6 +168,8 @@ inline constexpr std::array layer_tensor_keys{
   Key{"W_rates", tensor_schema, "W_beta and W_decay in one"},
   Key{"conv", tensor_schema, "its convolutions in one"},
   Key{"experts.in_up", tensor_schema, "experts.in and experts.up in one"},
+  Key{"experts.out_stacked", tensor_schema, "experts.out where the file has all experts in one tensor, beside experts.out by number"},
+  Key{"shared.in_up", tensor_schema, "shared.in and shared.up in one"},
   Key{"mlp.in", tensor_schema, "the feed-forward's first map; the gate of a gated one"},
   Key{"mlp.up", tensor_schema, "the other factor of a gated feed-forward"},
   Key{"mlp.in_up", tensor_schema, "both in one"},

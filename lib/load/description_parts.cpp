@@ -84,6 +84,7 @@ constexpr Splits splits[]{{"W_qkv", "q,k,v"},
                           {"W_qk", "q,k"},
                           {"mlp.in_up", "in,up"},
                           {"experts.in_up", "in,up"},
+                          {"shared.in_up", "in,up"},
                           {"W_q", "q,gate"},
                           {"W_mixer", "q,k,v,gate,beta,decay", false},
                           {"W_rates", "beta,decay"},
@@ -120,8 +121,19 @@ std::vector<std::string> usual_split(const std::string& key) {
   if (key == "W_kv") return {"k", "v"};
   if (key == "W_qk") return {"q", "k"};
   if (key == "W_rates") return {"beta", "decay"};
-  if (key == "mlp.in_up" || key == "experts.in_up") return {"in", "up"};
+  if (key.ends_with(".in_up")) return {"in", "up"};
   return {};
+}
+
+/// Reads how the parts of a tensor are side by side.
+void take_order(const JsonTree& by, DescribedTensor& tensor) {
+  const std::string& text = by.as_text("by");
+  const std::string_view other = tensor.key == "experts.in_up" ? "row" : "head";
+  if (text != "block" && text != other)
+    by.refuse(fmt::format("by is '{}': block or {} expected", text, other));
+  if (tensor.split.empty() || tensor.key.starts_with("mlp."))
+    by.refuse("by is only for W_qkv, W_kv and W_qk, whose parts are side by side");
+  tensor.by_head = text == "head", tensor.by_row = text == "row";
 }
 
 /// The number of groups side by side, each with all parts of the tensor.
@@ -246,7 +258,7 @@ std::string_view layout_of_key(std::string_view key) {
   if (key.starts_with("W_") || key.starts_with("index.W_")) return "oi";
   const std::string_view module = key.substr(0, key.find('.')), own = last_part(key);
   return is_one_of(module, {"mlp", "experts", "shared"}) &&
-                 is_one_of(own, {"in", "up", "in_up", "out"})
+                 is_one_of(own, {"in", "up", "in_up", "out", "out_stacked"})
              ? "oi"
              : "";
 }
@@ -297,14 +309,7 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
   }
   if (const JsonTree* split = tree.find("split")) tensor.split = split_of(*split, key);
   require_split();
-  if (const JsonTree* by = tree.find("by")) {
-    const std::string& text = by->as_text("by");
-    if (text != "block" && text != "head")
-      by->refuse(fmt::format("by is '{}': block or head expected", text));
-    if (tensor.split.empty() || key.starts_with("mlp."))
-      by->refuse("by is only for W_qkv, W_kv and W_qk, whose parts are side by side");
-    tensor.by_head = text == "head";
-  }
+  if (const JsonTree* by = tree.find("by")) take_order(*by, tensor);
   if (const JsonTree* groups = tree.find("groups")) tensor.groups = groups_of(*groups, tensor);
   if (const JsonTree* bias = tree.find("bias"))
     if (!(tensor.needs_bias = bias->is_true())) tensor.bias = bias_of(*bias);

@@ -9,6 +9,7 @@
 #include <mha/load/known_models.hpp>
 #include <mha/load/model_reader.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -42,6 +43,12 @@ bool is_of_adapter(std::string_view name) {
 /// GPT-2's and GPT-NeoX's buffer of the causal mask, which is not read.
 bool is_causal_mask(const io::Entry& entry) {
   return entry.name.ends_with(".attn.bias") || entry.name.ends_with(".attention.bias");
+}
+
+/// Blocks of GPT-OSS's experts, or their scales.
+bool is_mxfp4(const io::Entry& entry) {
+  return entry.dtype == DType::u8 &&
+         (entry.name.ends_with("_blocks") || entry.name.ends_with("_scales"));
 }
 
 /// Whether a name belongs to another part of the model: for images or sound.
@@ -92,7 +99,8 @@ public:
     std::vector<std::string_view> others, adapters;
     for (const io::Entry& entry : group_.contents->tensors) {
       const std::string_view name = entry.name;
-      if (group_.reads->used(name) && !is_floating(entry.dtype) && !is_causal_mask(entry))
+      if (group_.reads->used(name) && !is_floating(entry.dtype) && !is_causal_mask(entry) &&
+          !is_mxfp4(entry))
         fail("{}: {} is {}: quantised weights are not read here; dequantise them first",
              group_.contents->name, name, name_of(entry.dtype));
       if (group_.reads->used(name) || is_known(name)) continue;
@@ -135,6 +143,7 @@ private:
 
   /// Buffers, heads that no stage needs, and other parts of the model.
   bool is_known(std::string_view name) const {
+    if (is_of_further_tokens(name)) return true;
     if (group_.reads->skipped(name)) return true;
     if (!description_->is_family)
       return is_ignored(*description_, std::string(name)) || is_of_other_part(name);
@@ -150,6 +159,16 @@ private:
       if (at.empty()) return is_below(name, description_->ignore);
       at.remove_prefix(at.find('.') + 1);
     }
+  }
+
+  /// Whether a name is of a layer after the last, which predicts the tokens after the next one.
+  bool is_of_further_tokens(std::string_view name) const {
+    if (group_.configured_count({"num_nextn_predict_layers"}).value_or(0) == 0) return false;
+    constexpr std::string_view of_gguf = "blk."; // of names without one in a checkpoint
+    const bool has_own_name = name.starts_with(stack_);
+    if (!has_own_name && !name.starts_with(of_gguf)) return false;
+    name.remove_prefix(has_own_name ? stack_.size() : of_gguf.size());
+    return take_number<std::size_t>(name).value_or(0) >= layers_.size();
   }
 
   /// Whether a name is in a module of a layer's projections: then its layer warns of it.
@@ -185,7 +204,8 @@ private:
       if (dot != name.npos) of[name.substr(dot + 1)].push_back(name);
     }
     for (const auto& [name, names] : of)
-      if (names.size() < layers_.size() && !is_one_of(name, description_->lacking))
+      if (names.size() < layers_.size() && !is_one_of(name, description_->lacking) &&
+          !is_of_either_feed_forward(*description_, name))
         notes.push_back(warning(
             fmt::format("{}: {} of the {} layers {} {}, as {}: the others are computed without",
                         group_.contents->name, names.size(), layers_.size(),

@@ -66,6 +66,16 @@ void KeptLayers::keep(const std::string& id, ReadLayer parts, const Layer& layer
 
 namespace {
 
+/// Takes the sizes of a block's feed-forward.
+void take_widths(const TransformerBlock& block, Dims& dims) {
+  if (block.mlp.present()) dims.d_ff = block.mlp.in.out();
+  if (!block.mixture) return;
+  const Mixture& mixture = *block.mixture;
+  dims.E = mixture.in.size(), dims.n = mixture.routing.chosen, dims.I = mixture.in[0].out();
+  dims.d_ff = dims.n * dims.I;
+  if (mixture.shared.present()) dims.I_shared = mixture.shared.in.out();
+}
+
 std::vector<Sources::SourceTensor> as_read(ReadLayer read) {
   std::vector<Sources::SourceTensor> list;
   for (auto& [name, part] : read.parts) {
@@ -186,7 +196,7 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   }
   if (!input) take_lengths(state_->contents, layer), layer.block = block;
   require_short(layer, queries, state_->found.empty() ? "" : state_->found[0].group.contents->name);
-  if (layer.block && layer.block->mlp.present()) layer.dims.d_ff = layer.block->mlp.in.out();
+  if (layer.block) take_widths(*layer.block, layer.dims);
   if (keep) state_->kept.keep(id, std::move(*read), layer);
   return loaded;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace mha {
 
@@ -112,6 +113,24 @@ void WholeModel::read_last_norm(const ModelReader& reader) {
          layers_[0].group.contents->name, reader.file().whole_name("final_norm", last->weight));
 }
 
+namespace {
+
+/// Each row divided by its length + 10⁻⁷: of (d_model, vocabulary), the weights of one input.
+Tensor with_unit_rows(const Tensor& W) {
+  constexpr double least = 1e-7;
+  const std::size_t columns = W.shape()[1];
+  std::vector<double> numbers = values_in_double(W);
+  for (auto row = numbers.begin(); row != numbers.end();
+       row += static_cast<std::ptrdiff_t>(columns)) {
+    const auto end = row + static_cast<std::ptrdiff_t>(columns);
+    const double length = std::sqrt(std::inner_product(row, end, row, 0.0)) + least;
+    std::transform(row, end, row, [&](double number) { return number / length; });
+  }
+  return Tensor::of<double>(W.shape(), numbers);
+}
+
+} // namespace
+
 /// Reads the head, which base models do not have.
 void WholeModel::read_head(const ModelReader& reader) {
   const Group& group = layers_[0].group;
@@ -133,6 +152,8 @@ void WholeModel::read_head(const ModelReader& reader) {
   }
   if (!read_decoder(reader, into_decoder, head)) return note_lost_head(*decoder);
   read_decoder_bias(reader, head);
+  if (description_->unit_inputs.value(group).value_or("false") == "true")
+    head.decoder.W = with_unit_rows(head.decoder.W);
   head.softcap = description_->softcap.number(group).value_or(0);
   if (description_->is_family && !description_->softcap.keys.empty() &&
       group.configured(description_->softcap.keys[0]) && !(head.softcap > 0) &&

@@ -137,7 +137,7 @@ void ModelReader::read_factors(std::size_t width, FeedForward& mlp) const {
 FeedForward ModelReader::feed_forward(std::size_t width) const {
   FeedForward mlp;
   if (!description_.tensor("mlp.out")) return mlp;
-  if (description_.is_family) refuse_experts();
+  if (description_.is_family && !description_.tensor("W_router")) refuse_experts();
   mlp.activation = activation(description_.activation);
   read_factors(width, mlp);
   if (const DescribedTensor* bias = description_.tensor("mlp.product_bias")) {
@@ -161,7 +161,8 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
 TransformerBlock ModelReader::block(std::size_t width) const {
   TransformerBlock block;
   block.shape = description_.block;
-  block.mlp = feed_forward(width);
+  block.mixture = mixture(width);
+  if (!block.mixture) block.mlp = feed_forward(width);
   const bool after = block.shape == BlockShape::post,
              inside = block.shape == BlockShape::post_inside;
   block.post_attention_norm = inside                                ? norm("norm", width)

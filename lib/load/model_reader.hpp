@@ -32,6 +32,8 @@ public:
   /// The described activation; by default GELU.
   Activation activation(const naming::DescribedValue& described) const;
   FeedForward feed_forward(std::size_t width) const;
+  /// The mixture in the feed-forward's place; null: the layer has none.
+  std::shared_ptr<const Mixture> mixture(std::size_t width) const;
   /// The block around the layer's attention.
   TransformerBlock block(std::size_t width) const;
   /// Throws Error where the layer lacks what every layer has by the description.
@@ -46,6 +48,13 @@ private:
   void check_described(const naming::DescribedTensor& tensor, const DescribedFile::Map& map,
                        std::size_t in, std::size_t out) const;
   void read_factors(std::size_t width, FeedForward& mlp) const;
+  const naming::DescribedTensor* present(const char* key) const;
+  std::vector<LinearMap> experts(const char* key, std::size_t in, std::size_t out = 0) const;
+  std::vector<LinearMap> one_by_one(const naming::DescribedTensor& tensor) const;
+  std::vector<LinearMap> stacked(const naming::DescribedTensor& tensor) const;
+  std::vector<LinearMap> in_blocks(const naming::DescribedTensor& tensor) const;
+  const io::Entry* beside(const naming::DescribedTensor& tensor, std::string_view ending) const;
+  void read_first_maps(std::size_t width, Mixture& mixture) const;
   void refuse_experts() const;
 
   const naming::Group& group_;

@@ -194,6 +194,7 @@ private:
       to_.head_activation = activation_of(*member);
     take("softcap", to_.softcap);
     take("scale", to_.head_scale);
+    take("unit_inputs", to_.unit_inputs);
   }
 
   void read_named_head(const JsonTree& name, const JsonTree& tree) {

@@ -32,6 +32,15 @@ using naming::Group;
        found[0].group.contents->name, encoder, or_describe_it);
 }
 
+/// Whether a layer is one of those after the last, which predict the tokens after the next one.
+bool predicts_further_tokens(const Group& group) {
+  if (group.description) return false;
+  if (group.within({"mtp", "mtp_block"})) return true;
+  const auto layers = group.configured_count({"num_hidden_layers"}),
+             further = group.configured_count({"num_nextn_predict_layers"});
+  return layers && further.value_or(0) > 0 && group.number().value_or(0) >= *layers;
+}
+
 /// The layers of the text model: of one family, under one prefix, numbered from 0.
 std::vector<Found> stack_of(const std::vector<Found>& found) {
   std::vector<Found> stack;
@@ -41,7 +50,7 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
   const bool both = is_any({"encoder."}) && is_any({"decoder."});
   for (const Found& layer : found) {
     const Group& group = layer.group;
-    if (group.within({"vision", "visual", "audio"})) continue;
+    if (group.within({"vision", "visual", "audio"}) || predicts_further_tokens(group)) continue;
     if (stack.empty()) require_naming_fits(layer);
     if (both || group.within({"crossattention", "encoder_attn", "EncDecAttention"}))
       fail_of_both(found);
@@ -93,7 +102,8 @@ const std::vector<Found>& with_kinds_computed(const std::vector<Found>& found) {
   for (const Found& layer : found) {
     if (!layer.family->tree && !layer.group.description) continue;
     const std::vector<naming::TensorOfKind> parts = naming::named_of_kinds(layer);
-    if (!parts.empty()) fail("{}; {}", naming::why_of_kind(layer.id, parts, true), give_X_instead);
+    if (!naming::kind_of(parts, false).empty())
+      fail("{}; {}", naming::why_of_kind(layer.id, parts, false), give_X_instead);
   }
   return found;
 }
@@ -135,7 +145,8 @@ void WholeModel::require_alike() const {
   for (const auto& [name, with] : layers_with) {
     const auto count = static_cast<std::size_t>(std::ranges::count(with, true));
     if (count == layers_.size() || 2 * count < layers_.size()) continue;
-    if (is_one_of(name, description_->lacking)) continue;
+    if (is_one_of(name, description_->lacking) || is_of_either_feed_forward(*description_, name))
+      continue;
     const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
     fail("{}: {}{}.{} is missing, which {} of the {} layers have; {}", file.name, stack, without,
          name, count, layers_.size(), give_X_instead);
@@ -200,8 +211,10 @@ void WholeModel::check_config() const {
   check({"hidden_size"}, width(), "numbers a token");
   check({"vocab_size"}, vocabulary(), "tokens");
   group.configured("head_dim"); // counts as read: check_layer compares it
-  if (const auto first = block(0); first->mlp.present())
+  const auto first = block(0);
+  if (first->mlp.present())
     check({"intermediate_size"}, first->mlp.in.out(), "numbers in the feed-forward");
+  if (description_->tensor("W_router")) check_experts(*first);
   if (!embedding_.positions.empty())
     // Nothing reads n_ctx where there is n_positions.
     check({"n_positions", "max_position_embeddings", "block_size",
@@ -224,12 +237,29 @@ void WholeModel::check_config() const {
   }
 }
 
+/// Throws Error where config.json counts other experts than the layers have.
+void WholeModel::check_experts(const TransformerBlock& first) const {
+  const Group& group = layers_[0].group;
+  std::size_t experts = first.mixture ? first.mixture->in.size() : 0;
+  for (std::size_t n = 1; n < layers_.size() && experts == 0; ++n)
+    if (const auto mixture = block(n)->mixture) experts = mixture->in.size();
+  for (std::string_view key :
+       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
+    const std::optional<double> configured = group.configured_number({key});
+    const bool none = experts == 0 && configured.value_or(0) <= 1; // a dense model of such a family
+    if (configured && group.config_has(key) && !none && *configured != static_cast<double>(experts))
+      fail("{}: config.json has {} {}, but the tensors have {} experts", group.contents->name, key,
+           *configured, experts);
+  }
+}
+
 void WholeModel::check_layer(const Layer& layer) const {
   if (layer.dims.d_out != width())
     fail("{}: the output of a layer's attention is {} wide, the stream that it is added to {}: a "
          "W_o or output of another width",
          layers_[0].group.contents->name, layer.dims.d_out, width());
   if (layers_[0].group.description) return;
+  if (layer.dims.r_kv > 0) return; // latent attention: the tensors give its widths
   if (layer.dims.d_v != layer.dims.d_k)
     fail("{}: a layer's queries and keys are {} wide a head, its values {}: one width expected in "
          "models of this kind",

@@ -66,6 +66,7 @@ private:
   Tensor no_tokens(const ModelReader& reader) const;
   void note_lost_head(const naming::DescribedTensor& lost);
   void note_other_head(const ModelReader& reader, std::string_view what_ties);
+  void check_experts(const TransformerBlock& first) const;
   void check_config() const;
 
   std::vector<naming::Found> layers_;

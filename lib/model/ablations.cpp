@@ -14,7 +14,7 @@ namespace {
 
 std::vector<Stage> stages_of_parts(const Layer& layer) {
   std::vector<Stage> kept{Stage::head_out, Stage::output};
-  if (layer.block->mlp.present()) kept.push_back(Stage::mlp_out);
+  if (layer.block->has_feed_forward()) kept.push_back(Stage::mlp_out);
   return kept;
 }
 
@@ -82,7 +82,7 @@ std::vector<StageEdit> counted_set(std::vector<StageEdit> set, std::size_t count
 std::vector<Stage> ablated_stages(const std::vector<StageEdit>& set, const Layer& layer,
                                   std::size_t n) {
   std::vector<Stage> stages{Stage::head_out};
-  if (layer.block->mlp.present()) stages.push_back(Stage::mlp_out);
+  if (layer.block->has_feed_forward()) stages.push_back(Stage::mlp_out);
   for (const StageEdit& edit : set)
     if (edit.place.is_of(n)) add_once(stages, stage_of_place(edit.place, layer));
   return stages;
@@ -101,7 +101,7 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
     return &*parts;
   };
   pass.arrived = [&](const Residual& at) {
-    const bool has_mlp = layer(at.layer - 1).block->mlp.present();
+    const bool has_mlp = layer(at.layer - 1).block->has_feed_forward();
     clean_.push_back({parts->value(Stage::head_out), parts->value(Stage::output),
                       has_mlp ? parts->value(Stage::mlp_out) : Tensor()});
     streams_.push_back(at.x);

@@ -89,7 +89,7 @@ void DirectEffects::enter(const Layer& layer) {
     return;
   }
   const std::size_t d = layer.dims.d_out, T = layer.dims.T, H = layer.dims.H;
-  const bool has_mlp = block.mlp.present();
+  const bool has_mlp = block.has_feed_forward();
   const Stage mlp = block.post_mlp_norm.present() ? Stage::mlp_add : Stage::mlp_out;
   std::vector<Stage> stages{Stage::head_result, Stage::output};
   if (has_mlp) stages.push_back(mlp);

@@ -157,7 +157,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
       return ablations.stream_without_heads(n, {}, threads);
     });
     if (direct.known() && adds_bias(layer)) add(Component::attention_bias, n);
-    if (layer.block->mlp.present())
+    if (layer.block->has_feed_forward())
       add(Component::mlp, n, {}, [&ablations, n](std::size_t threads) {
         return ablations.stream_without_mlp(n, threads);
       });

@@ -135,7 +135,7 @@ class PastOf : public Observer {
 public:
   explicit PastOf(const Layer& layer)
       : layer_(layer),
-        keys_(last_step(layer, {Stage::k_all, Stage::k_rope, Stage::k_norm, Stage::k})),
+        keys_(inputs_of(layer, Stage::scores).back()),
         values_(last_step(layer, {Stage::v_all, Stage::v})),
         kept_(layer, {keys_, values_}) {
     if (!layer.settings.causal || !layer.X_k.empty())

@@ -28,6 +28,93 @@ std::string clipped(const Layer& layer, bool here, std::string formula) {
   return layer.settings.clip_qkv > 0 && here ? fmt::format("clip({})", formula) : formula;
 }
 
+/// `x` W + b of a mixture, without what is absent.
+std::string mapped(std::string_view x, const LinearMap& map, std::string_view name) {
+  return fmt::format("{} W_{}{}", x, name, map.b.empty() ? "" : fmt::format(" + b_{}", name));
+}
+
+/// The scores of a router.
+std::string_view scored(RouterScore score) {
+  switch (score) {
+  case RouterScore::softmax:
+    return "softmax(router)";
+  case RouterScore::sigmoid:
+    return "σ(router)";
+  case RouterScore::sqrt_softplus:
+    return "√log(1 + e^router)";
+  case RouterScore::logits:
+    return "router";
+  }
+  return "";
+}
+
+/// The choice of n experts.
+std::string chosen(const Layer& layer, const Routing& routing) {
+  const std::string_view bias = routing.bias.empty() ? "" : " + router_bias";
+  const std::string groups =
+      routing.kept_groups < routing.groups
+          ? fmt::format(", of {} of {} groups", routing.kept_groups, routing.groups)
+          : "";
+  return fmt::format("the {} best of router_scores{}{}", layer.dims.n, bias, groups);
+}
+
+/// The weights of the chosen experts.
+std::string weighed(const Routing& routing) {
+  const std::string_view of = routing.weight == ExpertWeight::as_is ? "router_scores of experts"
+                              : routing.weight == ExpertWeight::renormalised
+                                  ? "router_scores of experts / their sum"
+                                  : "softmax(router_scores of experts)";
+  return routing.factor == 1 ? std::string(of) : fmt::format("{} · {}", of, routing.factor);
+}
+
+/// act(gate) · up of a mixture's experts.
+std::string expert_act(const Mixture& mixture) {
+  const std::string_view up = !mixture.gated()           ? ""
+                              : mixture.form.up_plus_one ? " · (mlp_up + 1)"
+                                                         : " · mlp_up";
+  return fmt::format("act(mlp_pre){}{}", up,
+                     mixture.form.clamp > 0 ? fmt::format(", within {}", mixture.form.clamp) : "");
+}
+
+/// The formula of a step of a mixture; "": the table's.
+std::string of_mixture(const Layer& layer, const Mixture& mixture, Stage stage) {
+  const FeedForward& shared = mixture.shared;
+  const std::string x = mixture.routing.weighs_input ? "weight · mlp_x" : "mlp_x";
+  switch (stage) {
+  case Stage::router:
+    return mapped("mlp_x", mixture.router, "router");
+  case Stage::router_scores:
+    return std::string(scored(mixture.routing.score));
+  case Stage::experts:
+    return chosen(layer, mixture.routing);
+  case Stage::expert_weights:
+    return weighed(mixture.routing);
+  case Stage::mlp_pre:
+    return mapped(x, mixture.in[0], "in");
+  case Stage::mlp_up:
+    return mapped(x, mixture.up[0], "up");
+  case Stage::mlp_act:
+    return expert_act(mixture);
+  case Stage::expert_out:
+    return mapped("mlp_act", mixture.out[0], "out");
+  case Stage::shared_pre:
+    return mapped("mlp_x", shared.in, "in");
+  case Stage::shared_up:
+    return mapped("mlp_x", shared.up, "up");
+  case Stage::shared_act:
+    return shared.gated() ? "act(shared_pre) · shared_up" : "act(shared_pre)";
+  case Stage::shared_out:
+    return mapped("shared_act", shared.out, "out");
+  case Stage::mlp_out:
+    return fmt::format("Σ {}expert_out{}", mixture.routing.weighs_input ? "" : "weight · ",
+                       !shared.present()               ? ""
+                       : mixture.shared_gate.present() ? " + shared_gate · shared_out"
+                                                       : " + shared_out");
+  default:
+    return "";
+  }
+}
+
 /// The formulas that are others where tokens are columns.
 constexpr std::pair<Stage, std::string_view> of_columns[]{
     {Stage::c_q, "norm(W_q_a x)"},
@@ -54,6 +141,9 @@ std::string_view general_formula(Stage stage, bool columns) {
 
 std::string formula_of(const Layer& layer, Stage stage) {
   if (layer.has_given(stage)) return "given";
+  if (layer.block && layer.block->mixture && !layer.settings.columns)
+    if (std::string formula = of_mixture(layer, *layer.block->mixture, stage); !formula.empty())
+      return formula;
   switch (stage) {
   case Stage::x:
     return layer.settings.input_norm == InputNorm::layer    ? "layer_norm(X)"

@@ -29,7 +29,8 @@ std::vector<std::string> peculiarities(const Layer& layer) {
   if (!layer.W_c_kv.empty()) words.emplace_back("latent attention");
   if (s.clip_qkv > 0) words.push_back("q, k, v within ±" + get("clip_qkv"));
   if (!layer.q_norm_weight.empty())
-    words.emplace_back(s.qk_norm == QkNorm::layer ? "QK layer norm" : "QK norm");
+    words.push_back(fmt::format("QK {}norm{}", s.qk_norm == QkNorm::layer ? "layer " : "",
+                                norms_after_rotation(layer) ? " after RoPE" : ""));
   if (s.rope != Rope::none) {
     words.push_back("RoPE " + get("rope"));
     if (s.rope_scaling != RopeScaling::none)
@@ -47,6 +48,10 @@ std::vector<std::string> peculiarities(const Layer& layer) {
         "window {}", s.window_right < 0  ? fmt::format("left {}", s.window_left)
                      : s.window_left < 0 ? fmt::format("right {}", s.window_right)
                                          : fmt::format("{} + {}", s.window_left, s.window_right)));
+  if (layer.dims.E > 0) {
+    words.push_back(fmt::format("{} of {} experts × {}", layer.dims.n, layer.dims.E, layer.dims.I));
+    if (layer.dims.I_shared > 0) words.back() += fmt::format(" + {}", layer.dims.I_shared);
+  }
   if (!layer.added.empty() || !layer.blocked.empty()) words.emplace_back("masked");
   if (!layer.sinks.empty()) words.emplace_back("sinks");
   if (s.softmax == Softmax::naive) words.emplace_back("naive softmax");

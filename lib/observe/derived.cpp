@@ -178,6 +178,20 @@ Numbers divergences_of(const ItemWeights& of, std::size_t threads) {
   return to;
 }
 
+/// The weights of a token's chosen experts, each in its expert's column.
+Numbers routing_of(const Layer& layer, const Trace& traced, std::size_t item) {
+  const Dims& dims = layer.dims;
+  const Tensor &experts = traced.value(Stage::experts),
+               &weights = traced.value(Stage::expert_weights);
+  Numbers routing(dims.T * dims.E);
+  for (std::size_t t = 0; t < layer.length_of(item); ++t)
+    for (std::size_t j = 0; j < dims.n; ++j) {
+      const std::size_t at = (item * dims.T + t) * dims.n + j;
+      routing[t * dims.E + static_cast<std::size_t>(value_at(experts, at))] = value_at(weights, at);
+    }
+  return routing;
+}
+
 Numbers numbers_of(Stage stage, const Layer& layer, const Tensor& v, const ItemWeights& of,
                    std::size_t threads) {
   switch (stage) {
@@ -235,11 +249,18 @@ private:
 PhaseTimes compute_derived(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   const Dims& dims = layer.dims;
   const Stage values = has_step(layer, Stage::v_all) ? Stage::v_all : Stage::v;
-  std::vector<Stage> inputs{Stage::weights};
-  if (contains(plan.wanted, Stage::value_norms) || contains(plan.wanted, Stage::value_norms_sum))
-    inputs.push_back(values);
-  require_memory(plan.batches.size() * dims.H * dims.T * dims.S_all * size_of(layer.dtype),
-                 "the weights of all heads", "give a shorter text");
+  const auto asks = [&](Stage stage) { return contains(plan.wanted, stage); };
+  const bool of_heads = std::ranges::any_of(derived_stages(), [&](const StageInfo& info) {
+    return info.stage != Stage::routing && asks(info.stage);
+  });
+  const bool of_values = asks(Stage::value_norms) || asks(Stage::value_norms_sum);
+  std::vector<Stage> inputs;
+  if (of_heads) inputs.push_back(Stage::weights);
+  if (of_values) inputs.push_back(values);
+  if (asks(Stage::routing)) inputs.insert(inputs.end(), {Stage::experts, Stage::expert_weights});
+  if (of_heads)
+    require_memory(plan.batches.size() * dims.H * dims.T * dims.S_all * size_of(layer.dtype),
+                   "the weights of all heads", "give a shorter text");
   Trace traced(layer, inputs);
   Steps steps(observer, plan.wanted);
   Several both;
@@ -250,13 +271,17 @@ PhaseTimes compute_derived(Layer layer, const Plan& plan, Observer& observer, st
 
   const bool nan_is_masked =
       layer.has_given(Stage::weights) || layer.settings.masked_rows == MaskedRows::nan;
-  const Tensor v = inputs.size() > 1 ? traced.value(values) : Tensor();
+  const Tensor v = of_values ? traced.value(values) : Tensor();
+  const Tensor weights = of_heads ? traced.value(Stage::weights) : Tensor();
   for (const std::size_t item : plan.batches) {
-    const ItemWeights of{traced.value(Stage::weights), item,         dims.H, dims.T, dims.S_all,
-                         layer.length_of(item),        nan_is_masked};
+    const ItemWeights of{weights,      item, dims.H, dims.T, dims.S_all, layer.length_of(item),
+                         nan_is_masked};
     for (const Stage stage : plan.wanted)
       if (is_derived(stage))
-        show(layer, stage, item, numbers_of(stage, layer, v, of, threads), observer);
+        show(layer, stage, item,
+             stage == Stage::routing ? routing_of(layer, traced, item)
+                                     : numbers_of(stage, layer, v, of, threads),
+             observer);
   }
   return times;
 }

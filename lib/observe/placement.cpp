@@ -36,9 +36,24 @@ Placement::Placement(const Layer& layer, Stage stage, const Selection& selection
   }
   for (std::size_t a : order) {
     if (axes[a].pick.drops_axis) continue;
+    const std::size_t experts =
+        a + 1 == axes.size() ? experts_side_by_side(layer, stage) : std::size_t{0};
+    if (experts > 0) {
+      add_whole({Axis::chosen, experts, {}});
+      add_whole({Axis::width, axes[a].count / experts, {}});
+      continue;
+    }
     axes_.push_back(axes[a]);
     shape_.push_back(axes[a].pick.indices.size());
   }
+}
+
+/// Adds an axis of the result, all of whose positions are chosen.
+void Placement::add_whole(SelectedAxis axis) {
+  axis.pick.indices.resize(axis.count);
+  std::iota(axis.pick.indices.begin(), axis.pick.indices.end(), std::size_t{0});
+  shape_.push_back(axis.count);
+  axes_.push_back(std::move(axis));
 }
 
 std::vector<Placement::Run> Placement::Target::within(std::size_t first, std::size_t end) const {

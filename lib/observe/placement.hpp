@@ -48,6 +48,7 @@ private:
   /// The axis of a block that is contiguous in the result, by the longest runs; the last axis if
   /// none is.
   std::size_t contiguous_axis(const std::vector<std::vector<Run>>& held) const;
+  void add_whole(SelectedAxis axis);
   /// Throws Error if an axis is shorter than `end`.
   void require_within(std::size_t axis, std::size_t end) const;
   struct Target {

@@ -89,7 +89,7 @@ std::string chance(double p) {
   return p >= 0.0005 ? fixed(p, 3) : rounded(p, 3);
 }
 
-ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
+ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits, bool whole_numbers) {
   const NumberRange range = numbers.dtype() == DType::f64 ? range_of_numbers(numbers.as<double>())
                                                           : range_of_numbers(numbers.as<float>());
   digits = std::max<std::size_t>(digits, 1);
@@ -104,6 +104,7 @@ ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
     const std::size_t whole = static_cast<std::size_t>(std::log10(magnitude)) + 1;
     decimals_ = digits > whole ? digits - whole : 1;
   }
+  if (whole_numbers && !scientific_) decimals_ = 0;
   const auto width = [&](double value) {
     return scientific_ ? fmt::formatted_size("{:.{}e}", value, decimals_)
                        : fmt::formatted_size("{:.{}f}", value, decimals_);

@@ -47,8 +47,9 @@ std::string chance(double p);
 /// One format for a column of numbers, chosen by the largest of them.
 class ColumnFormat {
 public:
-  /// Numbers of f32 or f64; `digits` significant ones of the largest.
-  ColumnFormat(const Tensor& numbers, std::size_t digits);
+  /// Numbers of f32 or f64; `digits` significant ones of the largest. Whole numbers have none after
+  /// the point.
+  ColumnFormat(const Tensor& numbers, std::size_t digits, bool whole_numbers = false);
   std::size_t width() const { return width_; }
   /// Whether this format also suits the numbers that `own` was made for: the largest of them
   /// keeps two digits and has no exponent that it does not need, or is next to nothing.

@@ -1,5 +1,7 @@
 #include <mha/render/stats.hpp>
 
+#include <mha/render/label.hpp>
+
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>
@@ -149,6 +151,47 @@ std::string chosen_stats(const std::vector<StatsRow>& rows, const StatsColumns& 
   const Table table = stats_table(rows, chosen);
   return table.width() <= text_style.width ? table.text(text_style)
                                            : measures_down(table, text_style);
+}
+
+Table experts_table(const std::vector<ExpertRows>& layers) {
+  struct Row {
+    const ExpertRows& layer;
+    const ExpertMeasures& expert;
+  };
+  std::vector<Row> rows;
+  for (const ExpertRows& layer : layers)
+    for (const ExpertMeasures& expert : layer.of.experts) rows.push_back({layer, expert});
+  const auto number = [](std::string title, double ExpertMeasures::*of) {
+    return ColumnOf<Row>{{.title = std::move(title), .right = true},
+                         [of](const Row& row) { return Cell::number(row.expert.*of); }};
+  };
+  Table table = table_of(
+      rows,
+      ColumnsOf<Row>{{{.title = "layer", .right = true, .names = true},
+                      [](const Row& row) { return Cell::layer(row.layer.layer); }},
+                     {{.title = "expert", .right = true, .names = true},
+                      [](const Row& row) { return Cell::count(row.expert.expert); }},
+                     {{.title = "tokens", .right = true},
+                      [](const Row& row) { return Cell::count(row.expert.tokens); }},
+                     number("load", &ExpertMeasures::load),
+                     number("share", &ExpertMeasures::share),
+                     number("weight", &ExpertMeasures::weight),
+                     number("score", &ExpertMeasures::score),
+                     {field_column("router_entropy"),
+                      [](const Row& row) { return Cell::number(row.layer.of.router_entropy); }},
+                     {{.title = "top_tokens", .shrinks = true}, [](const Row& row) {
+                        std::string shown;
+                        for (const std::string& token : row.expert.top_tokens)
+                          shown += (shown.empty() ? "" : " ") + readable(token);
+                        return Cell::list(row.expert.top_tokens).shown_as(shown);
+                      }}});
+  for (const ExpertRows& layer : layers)
+    table.note(fmt::format("{}router entropy {:.2f} bits of {:.2f}, {}",
+                           layer.layer.empty() ? "" : fmt::format("layer {}: ", layer.layer),
+                           layer.of.router_entropy,
+                           std::log2(static_cast<double>(layer.of.experts.size())),
+                           counted(layer.of.tokens, "tokens")));
+  return table;
 }
 
 } // namespace mha::render

@@ -1,6 +1,7 @@
 #pragma once
 // Measures of heads as tables, of one run and over many texts.
 
+#include <mha/heads/expert_measures.hpp>
 #include <mha/heads/measures.hpp>
 #include <mha/render/table.hpp>
 #include <mha/tensor/mean_spread.hpp>
@@ -58,6 +59,14 @@ Table text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsVie
 /// are.
 std::string text_stats_for_eyes(const std::vector<TextStatsRow>& rows, TextStatsView view,
                                 std::string_view form, const TextStyle& text_style);
+
+/// The experts of a layer.
+struct ExpertRows {
+  std::string layer; ///< "" where the layer has no number
+  LayerExperts of;
+};
+/// One line an expert; below them, for readers, the router's entropy of each layer.
+Table experts_table(const std::vector<ExpertRows>& layers);
 
 /// A place where a head adds much to the stream: a text, and the position of its largest vector.
 struct Activation {

@@ -65,6 +65,8 @@ std::string_view name_of(Axis axis) {
     return "query";
   case Axis::key:
     return "key";
+  case Axis::chosen:
+    return "expert";
   case Axis::width:
     return "";
   }

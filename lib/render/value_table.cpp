@@ -40,7 +40,8 @@ public:
   ValueTable(const Options& options, Sink sink) : options_(options), sink_(std::move(sink)) {}
 
   void add(const Value& value) override {
-    const ColumnFormat format(value.numbers, options_.precision.value_or(default_digits));
+    const ColumnFormat format(value.numbers, options_.precision.value_or(default_digits),
+                              value.stage == mha::name_of(Stage::experts));
     if (started_) text_ += '\n';
     started_ = true;
     write_title(value);

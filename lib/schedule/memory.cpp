@@ -49,6 +49,12 @@ template <class T> Matrix<const T> TokenStages<T>::rows(Stage stage, std::size_t
   return tensor.rank() == 3 ? matrix_of<T>(tensor, b) : items_of(stage).template of<T>(tensor, b);
 }
 
+/// The step whose memory a stage shares that is no step of the layer.
+Stage step_before(const Layer& layer, Stage stage) {
+  if (stage == Stage::k_all && norms_after_rotation(layer)) return Stage::k_norm;
+  return info_of(stage).inputs[0];
+}
+
 /// Gives a token stage its memory: the given tensor, that of the step before where the two are the
 /// same, or new.
 template <class T> void TokenStages<T>::place(Stage stage) {
@@ -69,7 +75,7 @@ template <class T> void TokenStages<T>::place(Stage stage) {
   else if (!is_step_before)
     tensor = Tensor::uninitialised(layer_.dtype, {items_of(stage).all(), shape[2]});
   else if (info.inputs.size() == 1)
-    tensor = tensors_[index_of(info.inputs[0])];
+    tensor = tensors_[index_of(step_before(layer_, stage))];
 }
 
 /// The streams that a layer, or the model's ends, begin with; given stages after output.

@@ -12,7 +12,8 @@ double operations(std::size_t rows, std::size_t in, std::size_t out) {
   return 2 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
 }
 
-/// Around attention: the products of the feed-forward, of the model's head.
+/// Around attention: the products of the feed-forward or of a mixture's experts, of the model's
+/// head.
 double work_around(const Layer& layer, const Plan& plan) {
   double work = 0;
   const auto add = [&](Stage stage, const LinearMap& linear, std::size_t rows) {
@@ -25,6 +26,16 @@ double work_around(const Layer& layer, const Plan& plan) {
       const FeedForward& mlp = layer.block->mlp;
       add(Stage::mlp_pre, mlp.in, rows), add(Stage::mlp_up, mlp.up, rows);
       add(Stage::mlp_out, mlp.out, rows);
+      if (const Mixture* const mixture = layer.block->mixture.get()) {
+        const std::size_t of_experts = rows * mixture->routing.chosen;
+        add(Stage::router, mixture->router, rows);
+        if (mixture->gated()) add(Stage::mlp_up, mixture->up[0], of_experts);
+        add(Stage::mlp_pre, mixture->in[0], of_experts);
+        add(Stage::expert_out, mixture->out[0], of_experts);
+        add(Stage::shared_pre, mixture->shared.in, rows);
+        add(Stage::shared_up, mixture->shared.up, rows);
+        add(Stage::shared_out, mixture->shared.out, rows);
+      }
     }
     if (layer.ends) {
       add(Stage::logits, layer.ends->head.dense, rows);

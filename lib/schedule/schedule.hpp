@@ -32,6 +32,11 @@ public:
   void append(Stage all, const Tensor& past, Stage current, const Tensor& extra);
   /// Tokens meet: runs `formulas` on every band.
   void bands(const std::function<void(Band<T>&)>& formulas);
+  /// A step of a mixture: each token times the map of each of its chosen experts; `from` is what
+  /// all of a token's experts read, or what each made before. With `weighs_input` the expert's
+  /// weight multiplies its input. Nothing where there are no maps.
+  void by_expert(Stage stage, Stage from, const std::vector<LinearMap>& maps,
+                 bool weighs_input = false);
   /// What follows attention's output: runs `formulas`, which are phases of query steps, on
   /// one text after the other (rows_around).
   void each_text(const std::function<void()>& formulas);

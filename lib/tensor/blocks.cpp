@@ -207,4 +207,30 @@ Tensor steps_of(const BlockType& type, const std::byte* data, const Shape& shape
   return each_block(type, type.steps, data, shape);
 }
 
+Tensor mxfp4_with_scales(const Tensor& blocks, const Tensor& scales) {
+  constexpr std::array<float, 8> levels{0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  constexpr std::size_t bytes = 16, numbers = 2 * bytes;
+  constexpr int bias = 127;
+  const std::size_t count = scales.count();
+  const std::span<const std::uint8_t> codes = blocks.as<std::uint8_t>(),
+                                      exponents = scales.as<std::uint8_t>();
+  if (codes.size() != count * bytes)
+    fail("{} scales {} for blocks {}: one for 16 bytes expected", count, to_string(scales.shape()),
+         to_string(blocks.shape()));
+  Tensor values =
+      Tensor::uninitialised(DType::bf16, {scales.shape()[0], scales.shape()[1] * numbers});
+  std::uint16_t* to = values.as_mutable<std::uint16_t>().data();
+  for (std::size_t b = 0; b < count; ++b) {
+    const int exponent = static_cast<int>(exponents[b]) - bias;
+    for (std::size_t i = 0; i < bytes; ++i) {
+      const unsigned both = codes[b * bytes + i];
+      for (const unsigned code : {both & 15, both >> 4}) {
+        const float level = std::ldexp(levels[code & 7], exponent);
+        *to++ = to_bfloat16(code < 8 ? level : -level);
+      }
+    }
+  }
+  return values;
+}
+
 } // namespace mha

@@ -30,4 +30,9 @@ MHA_API const BlockType* find_block_type(std::string_view name);
 MHA_API Tensor decoded(const BlockType& type, const std::byte* data, const Shape& shape);
 MHA_API Tensor steps_of(const BlockType& type, const std::byte* data, const Shape& shape);
 
+/// The numbers of MXFP4 as OpenAI stores it, apart from their scales: `blocks` (rows, n, 16), two
+/// numbers a byte, the low half first, and `scales` (rows, n), powers of two plus 127, both uint8.
+/// (rows, 32 n) in bfloat16, which holds them exactly.
+MHA_API Tensor mxfp4_with_scales(const Tensor& blocks, const Tensor& scales);
+
 } // namespace mha

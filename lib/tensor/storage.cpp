@@ -14,8 +14,15 @@ namespace mha {
 
 struct Tensor::Later {
   StoredMatrix stored;
+  std::function<Tensor()> read; ///< instead of a stored matrix
   mutable std::once_flag once;
   mutable std::shared_ptr<const std::byte> data;
+  mutable Tensor tensor; ///< what `read` returned
+
+  const Tensor& from_file() const {
+    std::call_once(once, [&] { tensor = read(); });
+    return tensor;
+  }
 };
 
 namespace {
@@ -52,12 +59,21 @@ Tensor Tensor::of_stored(StoredMatrix stored, std::size_t cols, DType dtype) {
   return Tensor(Content{dtype, {rows, cols}, nullptr, false, later});
 }
 
+Tensor Tensor::read_later(DType dtype, Shape shape, std::function<Tensor()> read) {
+  const auto later = std::make_shared<Later>();
+  later->read = std::move(read);
+  return Tensor(Content{dtype, std::move(shape), nullptr, false, later});
+}
+
 const StoredMatrix* Tensor::stored() const {
-  return content().later ? &content().later->stored : nullptr;
+  const Later* const later = content().later.get();
+  if (later && later->read) return later->from_file().stored();
+  return later ? &later->stored : nullptr;
 }
 
 const std::shared_ptr<const std::byte>& Tensor::made() const {
   const Later& later = *content().later;
+  if (later.read) return later.from_file().share();
   std::call_once(later.once, [&] {
     const auto& [matrix, turned, first] = later.stored;
     const std::size_t cols = shape()[1];

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -95,6 +96,9 @@ public:
   /// A matrix of `cols` columns that is stored in another form. Its numbers are computed when they
   /// are first read, once for all copies. Products read the stored form itself (stored()).
   static Tensor of_stored(StoredMatrix stored, std::size_t cols, DType dtype);
+  /// A tensor whose numbers are read when they are first asked for, once for all copies. `read`
+  /// returns them in this type and shape.
+  static Tensor read_later(DType dtype, Shape shape, std::function<Tensor()> read);
   /// A copy of numbers, for tests and small results.
   template <class T> static Tensor of(const Shape& shape, std::span<const T> values);
 
@@ -152,7 +156,7 @@ public:
 
 private:
   friend MHA_API Tensor sparse_zeros(DType dtype, Shape shape);
-  struct Later; ///< a stored matrix, and the memory for its numbers once they are computed
+  struct Later; ///< a stored matrix, or how it is read, and its numbers once they are there
   /// The state that copies of a tensor share, so that copying a tensor does not copy its shape.
   struct Content {
     DType dtype = DType::f32;

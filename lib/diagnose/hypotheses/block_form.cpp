@@ -54,7 +54,7 @@ void add_middle_sums(const Layer& layer, ChangeList& list) {
                give(edited, Stage::residual,
                     sum_of(normed(norm, edited.X, bare), attention_adds(edited)));
              });
-  if (layer.settings.input_norm != InputNorm::none && pre && layer.block->mlp.present())
+  if (layer.settings.input_norm != InputNorm::none && pre && layer.block->has_feed_forward())
     list.add("block.residual.normalised", StageSet{Stage::residual, Stage::resid_post},
              "adds both results to the normalised inputs, not to the stream",
              "add them to the stream before each norm", [](Layer& edited) {
@@ -74,7 +74,7 @@ void add_middle_sums(const Layer& layer, ChangeList& list) {
 
 /// Mistakes in the sum after the feed-forward.
 void add_last_sums(const Layer& layer, ChangeList& list) {
-  if (!layer.block->mlp.present()) return;
+  if (!layer.block->has_feed_forward()) return;
   const StageSet at_end = StageSet{Stage::resid_post};
   if (layer.block->shape == BlockShape::pre) {
     list.add("block.residual.normalised", at_end,
@@ -116,7 +116,7 @@ void add_last_sums(const Layer& layer, ChangeList& list) {
 
 /// Other tensors as the feed-forward's input, such as older contents of its buffer.
 void add_inputs(const Layer& layer, ChangeList& list) {
-  if (!has_step(layer, Stage::residual) || !layer.block->mlp.present()) return;
+  if (!has_step(layer, Stage::residual) || !layer.block->has_feed_forward()) return;
   const auto add = [&](const char* what, Tensor (*of)(const Layer&)) {
     list.add("block.mlp.input", StageSet{Stage::mlp_x},
              fmt::format("gives the feed-forward {}", what),
@@ -156,7 +156,7 @@ void add_previous(const Subject& subject, ChangeList& list) {
   add(attention, "attention's", Stage::output, result(Stage::output));
   add(attention, "attention's", Stage::residual,
       [](const Layer& before, const Layer& own) { return sum_of(own.X, attention_adds(before)); });
-  if (!subject.layer.block->mlp.present() || !previous->block->mlp.present()) return;
+  if (!subject.layer.block->has_feed_forward() || !previous->block->has_feed_forward()) return;
   add(mlp, "the feed-forward's", Stage::mlp_out, result(Stage::mlp_out));
   if (subject.layer.block->shape == BlockShape::pre)
     add(mlp, "the feed-forward's", Stage::resid_post, [](const Layer& before, const Layer& own) {
@@ -167,7 +167,7 @@ void add_previous(const Subject& subject, ChangeList& list) {
 void add_shapes(const Layer& layer, ChangeList& list) {
   const StageSet touched = StageSet{Stage::mlp_x, Stage::resid_post};
   const BlockShape shape = layer.block->shape;
-  if (shape == BlockShape::pre && layer.block->mlp.present())
+  if (shape == BlockShape::pre && layer.block->has_feed_forward())
     list.add("block.parallel", touched,
              "gives the feed-forward the stream before attention (a parallel block)",
              "give it the stream after attention", [](Layer& edited) {
@@ -266,9 +266,11 @@ void add_other_layers(const Subject& subject, ChangeList& list) {
       taken.norm_weight = edited.norm_weight, taken.norm_bias = edited.norm_bias;
       edited = std::move(taken);
     });
-    if (subject.layer.block->mlp.present())
-      add(of_mlp, "feed-forward ",
-          [](Layer& edited, const Layer& taken) { own_block(edited).mlp = taken.block->mlp; });
+    if (subject.layer.block->has_feed_forward())
+      add(of_mlp, "feed-forward ", [](Layer& edited, const Layer& taken) {
+        own_block(edited).mlp = taken.block->mlp;
+        own_block(edited).mixture = taken.block->mixture;
+      });
     const std::size_t n = subject.model->number, last = subject.model->layers - 1;
     if (other + 1 == n || other == n + 1 || other == 0 || other == last)
       add_single_weights(subject.layer, other, *subject.model, list);

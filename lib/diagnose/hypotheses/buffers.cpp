@@ -101,7 +101,8 @@ void add_same(const Layer& layer, ChangeList& list) {
   if (d.T > 1 && layer.lengths.empty()) {
     add(Stage::q, "query");
     add(Stage::head_out, "heads' outputs");
-    if (layer.block && layer.block->mlp.present()) add(Stage::mlp_out, "feed-forward's result");
+    if (layer.block && layer.block->has_feed_forward())
+      add(Stage::mlp_out, "feed-forward's result");
   }
   if (d.H < 2) return;
   for (const bool last : {false, true})

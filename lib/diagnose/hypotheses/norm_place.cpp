@@ -107,7 +107,7 @@ void add_moved(const Layer& layer, NormPlace own, NormPlace to, ChangeList& list
   const StageSet all = StageSet{Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post};
   for (const Moved moved : {Moved::both, Moved::attention, Moved::feed_forward}) {
     // A layer without a feed-forward has only attention's norm.
-    if (moved != Moved::attention && !layer.block->mlp.present()) continue;
+    if (moved != Moved::attention && !layer.block->has_feed_forward()) continue;
     const NormPlace attention = moved == Moved::feed_forward ? own : to,
                     feed_forward = moved == Moved::attention ? own : to;
     list.add("block_norm.place",

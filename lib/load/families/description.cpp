@@ -17,7 +17,8 @@ bool is_of_layer(std::string_view key) {
 }
 
 bool is_of_mixture(std::string_view key) {
-  const TensorInfo* const row = find_tensor_of_kind(key == "experts.in_up" ? "experts.in" : key);
+  if (key == "experts.in_up" || key == "experts.out_stacked" || key == "shared.in_up") return true;
+  const TensorInfo* const row = find_tensor_of_kind(key);
   return row && row->kind == mixture_kind;
 }
 

@@ -41,6 +41,7 @@ struct DescribedTensor {
   std::string layout;              ///< its axes: o, i, h; "" = those of the canonical tensor
   std::vector<std::string> split;  ///< "q", "k", "v": the parts side by side in its outputs
   bool by_head = false;            ///< the parts of each key/value head are together
+  bool by_row = false;             ///< the parts of experts.in_up alternate, output by output
   std::size_t groups = 0;          ///< number of groups that each have all parts; 0: not given
   std::optional<std::string> bias; ///< its name; "" = none; nullopt: beside the weight
   bool needs_bias = false;         ///< a missing bias beside the weight is an error
@@ -132,7 +133,7 @@ struct Description {
 
   bool tied = false;           ///< the default of tie_word_embeddings
   bool own_vocabulary = false; ///< the head may have other rows than the embedding
-  DescribedValue head_activation, softcap, head_scale;
+  DescribedValue head_activation, softcap, head_scale, unit_inputs;
   bool predicts_next = true; ///< otherwise the masked token
 
   /// The stages that the modules of attention and of the feed-forward return, if not their results

@@ -102,7 +102,8 @@ Message why_of_kind(std::string_view id, std::span<const TensorOfKind> parts, bo
 
 std::pair<std::string, std::string> names_of_part(std::string_view key, const std::string& part) {
   if (key.starts_with("W_")) return {"W_" + part, "b_" + part};
-  const std::string name = (key == "conv" ? "conv_" : "experts.") + part;
+  const std::string name =
+      (key == "conv" ? "conv_" : std::string(key.substr(0, key.find('.') + 1))) + part;
   return {name, name + ".bias"};
 }
 

@@ -32,6 +32,7 @@ constexpr NamedSlides all_slides[]{
     {"every", every_layer},
     {"even", even_layers},
     {"upper", upper_layers},
+    {"last", last_layers},
     {"all_but_every_fourth", all_but_every_fourth},
     {"not_listed",
      [](const Group& group, std::size_t) { return !is_listed(group).value_or(true); }},

@@ -202,6 +202,22 @@ void set_lengths(LayerReading& to, const RopeConfig& config, std::string_view ki
   if (original) to.set("rope_original_length", fmt::format("{}", *original), "config.json");
 }
 
+/// Hunyuan's dynamic scaling by alpha, whatever the text's length: base · alpha^(d / (d − 2)), d
+/// the width of a head. Its other members have no effect. Returns whether there is an alpha.
+bool take_alpha(LayerReading& to, const RopeConfig& config, std::string_view type) {
+  const std::optional<double> alpha = config.number("alpha");
+  const std::optional<std::size_t> width = to.head_width();
+  if (type != "dynamic" || !alpha || !(*alpha > 0) || !width || *width <= 2) return false;
+  for (const char* other : {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"})
+    config.text(other); // counts as read
+  double base = 10000;
+  for (const LayerReading::FamilySetting& setting : to.settings)
+    if (setting.name == "rope_base") base = parse_number<double>(setting.value).value_or(base);
+  const auto d = static_cast<double>(*width);
+  to.set("rope_base", fmt::format("{}", base * std::pow(*alpha, d / (d - 2))), "config.json");
+  return true;
+}
+
 void set_scaling(LayerReading& to, const RopeConfig& config) {
   for (const char* setting : {"mrope_section", "mrope_interleaved"})
     if (const std::optional<std::string> value = config.text(setting))
@@ -239,7 +255,7 @@ void set_scaling(LayerReading& to, const RopeConfig& config) {
     fail("{}: rope_scaling '{}' is not supported: linear, llama3, dynamic, yarn and longrope are; "
          "<rope_scaling> none computes without it",
          to.group().contents->name, *type);
-  if (kind->setting == "none") return;
+  if (kind->setting == "none" || take_alpha(to, config, *type)) return;
   to.set("rope_scaling", kind->setting, "config.json");
   if (kind->setting == "linear") {
     const std::optional<std::string> factor = config.text("factor");
@@ -259,38 +275,6 @@ void set_scaling(LayerReading& to, const RopeConfig& config) {
     if (const std::optional<std::string> value = config.text(key))
       to.set(setting, *value, "config.json");
   if (kind->setting == "longrope") take_factors(to, config);
-}
-
-/// rotary_emb.inv_freq of older files is a buffer. Transformers computes the frequencies from the
-/// config instead, so a buffer with other numbers is reported.
-void check_frequencies(LayerReading& to) {
-  const Group& group = to.group();
-  const io::Entry* entry = nullptr;
-  std::string_view name;
-  for (const std::string_view known :
-       {"rotary_emb.inv_freq", "self.rotary_embeddings.inv_freq"}) // the latter is ESM's
-    if (const io::Entry* found = group.find(known)) entry = found, name = known;
-  if (!entry) return;
-  double base = 10000;
-  std::size_t dims = to.head_width().value_or(0);
-  for (const LayerReading::FamilySetting& setting : to.settings)
-    if (setting.name == "rope_base" || setting.name == "rope_dims") {
-      const double value = parse_number<double>(setting.value).value_or(0);
-      if (setting.name == "rope_base")
-        base = value;
-      else
-        dims = static_cast<std::size_t>(value);
-    }
-  bool same = entry->shape == Shape{dims / 2} && is_floating(entry->dtype);
-  const Tensor buffer = group.read(*entry);
-  for (std::size_t i = 0; same && i < buffer.count(); ++i) {
-    const double want = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
-    same = std::abs(value_at(buffer, i) - want) <= 0.01 * want; // bfloat16 has 8 bits
-  }
-  if (!same)
-    to.warn(fmt::format("{} is not what rope_base {} gives for {} dimensions: skipped, as in "
-                        "Transformers, which computes the frequencies",
-                        to.source_of(name), base, dims));
 }
 
 /// Sets the family's base, with a warning if the model is not identified: the bases of a family's

@@ -61,7 +61,13 @@ bool every_layer(const Group& group, std::size_t layer);
 bool even_layers(const Group& group, std::size_t layer);
 /// The layers from max_window_layers on; from Qwen's 28 if config.json has none.
 bool upper_layers(const Group& group, std::size_t layer);
+/// The same, with a window whether or not config.json has use_sliding_window.
+bool last_layers(const Group& group, std::size_t layer);
 /// All layers but the fourth, eighth …
 bool all_but_every_fourth(const Group& group, std::size_t layer);
+
+/// rotary_emb.inv_freq of older files is a buffer. Transformers computes the frequencies from the
+/// config instead, so a buffer with other numbers is reported.
+void check_frequencies(LayerReading& to);
 
 } // namespace mha::naming

@@ -95,6 +95,8 @@ private:
   }
 
   void put(const std::string& canonical, const io::Entry& entry, const io::Entry& stored) {
+    if (constexpr std::string_view all = "experts.out_stacked"; canonical.starts_with(all))
+      return keep("experts.out" + canonical.substr(all.size()), entry, stored);
     const TensorInfo* const of_kind = find_tensor_of_kind(canonical);
     if (of_kind && !of_kind->kind.empty()) return keep(canonical, entry, stored);
     to_.put(canonical, group_.read(entry), stored);
@@ -125,7 +127,10 @@ private:
 
   /// Takes separately described biases, norms of queries and keys, and sinks as stored.
   void take_other(const DescribedTensor& tensor) {
-    const io::Entry entry = file_.as_stored(tensor), &stored = *file_.weight(tensor);
+    const io::Entry &stored = *file_.weight(tensor), as_stored = file_.as_stored(tensor);
+    const io::Entry entry = tensor.key == "router_bias" // (1, E) in some files
+                                ? reshaped_entry(as_stored, {mha::count_of(as_stored.shape)})
+                                : as_stored;
     if (tensor.key.starts_with("conv")) return take_convolution(tensor, entry, stored);
     if (tensor.key != "q_norm" && tensor.key != "k_norm") return put(tensor.key, entry, stored);
     put(tensor.key + ".weight", entry, stored);
@@ -149,7 +154,7 @@ private:
 
   std::optional<io::Entry> bias_of(const DescribedTensor& tensor, const io::Entry& W) {
     const TensorInfo* const row = find_tensor_of_kind(tensor.key);
-    if (is_one_of(tensor.key, {"W_mixer", "W_rates", "experts.in_up"}) ||
+    if (is_one_of(tensor.key, {"W_mixer", "W_rates"}) || is_of_mixture(tensor.key) ||
         (row && !row->kind.empty()))
       return file_.bias_of(tensor);
     if (description_.is_family) return bias_by_rule(tensor);
@@ -198,6 +203,7 @@ private:
 
   void take_split(const DescribedTensor& tensor, const io::Entry& W,
                   const std::optional<io::Entry>& b, const io::Entry& stored) {
+    if (tensor.by_row) return take_alternate(tensor, W, b, stored);
     const SideBySide parts = parts_of(tensor);
     std::size_t all = 0, before = 0;
     for (const std::size_t size : parts.sizes) all += parts.groups * size;
@@ -218,6 +224,16 @@ private:
       put(name, tensor.key == "conv" ? turned_entry(part(W), "io", "oi") : part(W), stored);
       if (b) put(bias, part(reshaped_entry(*b, {mha::count_of(b->shape)})), *file_.bias(tensor));
       before += count;
+    }
+  }
+
+  /// Takes two parts whose outputs alternate.
+  void take_alternate(const DescribedTensor& tensor, const io::Entry& W,
+                      const std::optional<io::Entry>& b, const io::Entry& stored) {
+    for (std::size_t i = 0; i < tensor.split.size(); ++i) {
+      const auto [name, bias] = names_of_part(tensor.key, tensor.split[i]);
+      put(name, every_second_entry(W, i), stored);
+      if (b) put(bias, every_second_entry(*b, i), *file_.bias(tensor));
     }
   }
 
@@ -365,32 +381,6 @@ void read_described_tensors(const Group& group, LayerReading& to) {
   LayerReader reader(*group.description, group, to);
   reader.read_tensors();
   reader.read_norm();
-}
-
-bool has_whole_model(const FamilyRow& family) {
-  return !family.whole_models.empty();
-}
-
-std::string_view whole_models_of(const FamilyRow& family) {
-  return family.whole_models == "*" ? "" : family.whole_models;
-}
-
-std::shared_ptr<const Description> model_of(const FamilyRow& family, const Group& group) {
-  if (group.description) return group.description;
-  const Description& description = description_of(family, group, true);
-  for (const Message& why : description.refusals) fail("{}: {}", group.contents->name, why);
-  for (const std::string& key : description.known_keys) group.has_key(key);
-  // These count as read even for a lone layer.
-  for (const DescribedValue* value : {&description.token_scale, &description.first_position,
-                                      &description.head_scale, &description.residual_scale})
-    value->value(group);
-  for (const BiasRule* rule : {&description.mlp_bias, &description.norm_bias}) rule->of(group);
-  if (description.model_steps.empty())
-    return {std::shared_ptr<void>(), &description}; // it lives as long as the program
-  auto settled = std::make_shared<Description>(description);
-  for (const DescribedStep& step : description.model_steps)
-    find_named(model_steps(), step.name)->settle(group, *settled, step.arguments);
-  return settled;
 }
 
 } // namespace mha::naming

@@ -135,8 +135,9 @@ bool is_size_of_whole_model(std::string_view key) {
 bool is_read_by_model(const Description& description, std::string_view key) {
   return std::ranges::any_of(
       std::initializer_list<const DescribedValue*>{
-          &description.softcap, &description.head_scale, &description.token_scale,
-          &description.residual_scale, &description.activation, &description.head_activation,
+          &description.softcap, &description.head_scale, &description.unit_inputs,
+          &description.token_scale, &description.residual_scale, &description.activation,
+          &description.head_activation,
           &description.norm_form.eps}, // which is also the eps of later norms
       [&](const DescribedValue* value) { return is_one_of(key, value->keys); });
 }
@@ -204,6 +205,18 @@ const FamilyRow* family_of_model(std::string_view name) {
   return found;
 }
 
+/// Whether a class computes a model_type that has another name.
+bool is_class_of(std::string_view made, std::string_view type) {
+  constexpr std::pair<std::string_view, std::string_view> others[]{
+      {"hunyuandensev1", "hunyuan_v1_dense"},
+      {"hunyuanmoev1", "hunyuan_v1_moe"},
+      {"deepseekv3", "kimi_k2"},
+      {"bailingmoev2", "bailing_moe"}};
+  const std::string model = model_of_name(made);
+  return model == model_of_name(type) ||
+         std::ranges::count(others, std::pair<std::string_view, std::string_view>(model, type)) > 0;
+}
+
 /// Warns if the class that computed the model does not fit the model_type that is read here.
 /// Without a model_type, the family's first one is read, whatever the class.
 void note_other_architecture(const Config& config, std::string_view models, bool whole,
@@ -225,7 +238,7 @@ void note_other_architecture(const Config& config, std::string_view models, bool
   }
   const FamilyRow *const of_type = family_of_model(type->second), *const of_class =
                                                                       family_of_model(first_class);
-  const bool differs = whole && !usual.empty() ? model_of_name(first) != model_of_name(type->second)
+  const bool differs = whole && !usual.empty() ? !is_class_of(first, type->second)
                                                : of_type && of_class && of_type != of_class;
   if (differs)
     notes.push_back(warning(fmt::format(
@@ -349,7 +362,8 @@ std::vector<Note> unread_settings(const Found& layer, const Description& descrip
     notes.push_back(warning(fmt::format(
         "{}: not read here: {}. If the model computes with it, its numbers differ",
         group.contents->format == "gguf" ? group.contents->name : "config.json", list)));
-  if (!quantised.empty())
+  const bool is_decoded = quantised == "mxfp4" && description.tensor("W_router");
+  if (!quantised.empty() && !is_decoded)
     notes.push_back(warning(fmt::format(
         "config.json has quantization_config ({}): the weights are read from the file unchanged, "
         "not quantised",

@@ -77,4 +77,10 @@ bool upper_layers(const Group& group, std::size_t layer) {
   return static_cast<double>(layer) >= group.configured_number({"max_window_layers"}).value_or(28);
 }
 
+bool last_layers(const Group& group, std::size_t layer) {
+  constexpr double of_dots = 62;
+  return static_cast<double>(layer) >=
+         group.configured_number({"max_window_layers"}).value_or(of_dots);
+}
+
 } // namespace mha::naming

@@ -1,0 +1,247 @@
+// Mixtures of experts: the same bits however a token is computed, patches, measures, pictures, and
+// what is wrong in a file. Their numbers are held in whole_model_test.cpp against tests/models.
+
+#include "support/files.hpp"
+#include "support/run.hpp"
+#include "support/sanitizers.hpp"
+#include <mha/files/contents.hpp>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+using namespace mha;
+using namespace mha::test;
+using Catch::Contains;
+
+namespace {
+
+/// The folder of some variants of tests/models, written once; "" where there is no NumPy.
+const std::string& models() {
+  static const Folder folder;
+  static const std::string path = [] {
+    const Result made = shell("/usr/bin/python3 tests/models/make.py " + folder.path() +
+                              " mixtral gpt_oss gpt_oss-mxfp4 deepseek_v3 qwen2_moe-norm");
+    if (made.code != 0) WARN("no NumPy, so no checkpoints: " << made.err);
+    return made.code == 0 ? folder.path() : std::string();
+  }();
+  return path;
+}
+
+std::string model(const std::string& name) {
+  return models() + "/" + name;
+}
+
+std::string ids_of(std::size_t count, std::size_t from = 0) {
+  std::string ids;
+  for (std::size_t i = from; i < from + count; ++i)
+    ids += fmt::format("{}{}", ids.empty() ? "" : ",", (i * 37 + 11) % 60);
+  return ids;
+}
+
+const std::string stages =
+    "router,experts,expert_weights,mlp_pre,mlp_act,expert_out,mlp_out,resid_post";
+
+std::string dumped(const Folder& folder, const std::string& name,
+                   const std::vector<std::string>& words) {
+  const std::string out = folder.path(name);
+  std::vector<std::string> dump{"dump", "-q", "-o", out, "-s", stages};
+  dump.insert(dump.end(), words.begin(), words.end());
+  // DeepSeek's first layer is dense.
+  if (words[0].ends_with("deepseek_v3")) dump.insert(dump.end(), {"--layer", "1,2"});
+  const Result result = run(dump);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return out;
+}
+
+/// Rows [first, first + count) of every stage of `whole` are the rows of `part`.
+void check_rows(const std::string& whole_path, const std::string& part_path, std::size_t first,
+                std::size_t rows, std::size_t item = 0, std::size_t items = 1) {
+  const io::Contents whole = io::open(whole_path), part = io::open(part_path);
+  std::size_t compared = 0;
+  for (const io::Entry& entry : part.tensors) {
+    if (!entry.name.starts_with("layers.")) continue;
+    INFO(entry.name);
+    const Tensor a = whole.find(entry.name)->read(), b = entry.read();
+    const std::size_t row = b.bytes() / rows, all = a.bytes() / items;
+    REQUIRE(all % row == 0);
+    const std::byte* const from = a.raw() + item * all + first * row;
+    CHECK(std::equal(b.raw(), b.raw() + b.bytes(), from));
+    ++compared;
+  }
+  CHECK(compared > 10);
+}
+
+void refused(const std::vector<std::string>& words, const std::string& text) {
+  const Result result = run(words);
+  INFO(result.err);
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains(text));
+}
+
+} // namespace
+
+TEST_CASE("mixture: a token's bits depend on no neighbour, thread or part", "[mixture]") {
+  if (models().empty()) return;
+  for (const char* name : {"mixtral", "deepseek_v3", "gpt_oss", "gpt_oss-mxfp4"}) {
+    INFO(name);
+    const Folder folder;
+    const std::size_t T = sanitized ? 40 : 300;
+    const std::string text = ids_of(T);
+    const std::string all = dumped(folder, "all.npz", {model(name), "--ids", text});
+    for (const char* threads : {"1", "2", "5"}) {
+      const std::string other =
+          dumped(folder, "threads.npz", {model(name), "--ids", text, "--threads", threads});
+      check_rows(all, other, 0, T);
+    }
+    // The beginning of a text alone, and in a batch beside others.
+    const std::string few = dumped(folder, "few.npz", {model(name), "--ids", ids_of(7)});
+    check_rows(all, few, 0, 7);
+    const std::string one = dumped(folder, "one.npz", {model(name), "--ids", ids_of(1)});
+    check_rows(all, one, 0, 1);
+    const std::string some =
+        dumped(folder, "some.npz", {model(name), "--ids", text, "-Q", "11-13"});
+    check_rows(all, some, 11, 3);
+    const std::string lone = dumped(folder, "lone.npz", {model(name), "--ids", ids_of(9, 50)});
+    const std::string batch =
+        dumped(folder, "batch.npz",
+               {model(name), "--ids", ids_of(9), "--ids", ids_of(9, 50), "--ids", ids_of(9, 7)});
+    check_rows(batch, lone, 0, 9, 1, 3);
+  }
+}
+
+TEST_CASE("mixture: a patch of the choice takes the weights with it", "[mixture]") {
+  if (models().empty()) return;
+  const Folder folder;
+  const std::string chosen = folder.path("experts.npy");
+  REQUIRE(shell("/usr/bin/python3 -c \"import numpy as np; np.save('" + chosen +
+                "', np.array([[3., 0.]]))\"")
+              .code == 0);
+  const std::vector<std::string> words{model("mixtral"), "--ids", "3,7,9", "--layer", "1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  const std::string before = dumped(folder, "before.npz", words),
+                    after = dumped(folder, "after.npz",
+                                   with({"--patch", "layers.1.experts[*,-1] = " + chosen}));
+  const io::Contents clean = io::open(before), changed = io::open(after);
+  const auto value = [](const io::Contents& of, const char* name) { return tensor_in(of, name); };
+  const Tensor experts = value(changed, "experts"), weights = value(changed, "expert_weights");
+  CHECK(value_at(experts, 4) == 3);
+  CHECK(value_at(experts, 5) == 0);
+  CHECK(value_at(weights, 4) + value_at(weights, 5) == Approx(1).epsilon(1e-6));
+  CHECK(value_at(experts, 0) == value_at(value(clean, "experts"), 0));
+  const Tensor a = value(clean, "mlp_out"), b = value(changed, "mlp_out");
+  const std::size_t row = a.bytes() / 3;
+  CHECK(std::equal(a.raw(), a.raw() + 2 * row, b.raw())); // the other tokens
+  CHECK_FALSE(std::equal(a.raw() + 2 * row, a.raw() + 3 * row, b.raw() + 2 * row));
+  refused({"show", model("mixtral"), "--ids", "3,7,9", "--layer", "1", "--patch",
+           "layers.1.experts[*,0] = 2"},
+          "expert 2 is there twice: distinct experts expected");
+  refused({"show", model("mixtral"), "--ids", "3,7,9", "--layer", "1", "--patch",
+           "layers.1.experts[*,0,0] = 70"},
+          "70 is not one of the");
+  refused({"show", model("mixtral"), "--ids", "3,7,9", "--layer", "1", "--patch",
+           "layers.1.experts[*,0,0] = 0.5"},
+          "a whole number from 0 to");
+  CHECK(run({"predict", model("mixtral"), "--ids", "3,7,9", "--patch", "layers.1.expert_out *= 0"})
+            .code == 0);
+}
+
+TEST_CASE("mixture: experts are measured and drawn", "[mixture]") {
+  if (models().empty()) return;
+  const Result result =
+      run({"stats", model("deepseek_v3"), "--ids", ids_of(12), "--experts", "-f", "json"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const Folder folder;
+  const io::Contents all =
+      io::open(dumped(folder, "all.npz", {model("deepseek_v3"), "--ids", ids_of(12)}));
+  std::set<std::size_t> layers;
+  for (const auto& row : nlohmann::json::parse(result.out)) {
+    const auto layer = row["layer"].get<std::size_t>();
+    const auto expert = row["expert"].get<double>();
+    layers.insert(layer);
+    const Tensor experts = tensor_in(all, fmt::format("layers.{}.experts", layer)),
+                 weights = tensor_in(all, fmt::format("layers.{}.expert_weights", layer));
+    double tokens = 0, weight = 0, sum = 0;
+    for (std::size_t i = 0; i < experts.count(); ++i) {
+      const bool is_own = value_at(experts, i) == expert;
+      tokens += is_own, weight += is_own ? value_at(weights, i) : 0, sum += value_at(weights, i);
+    }
+    CHECK(row["tokens"].get<double>() == tokens);
+    CHECK(row["load"].get<double>() == Approx(tokens / 12));
+    CHECK(row["share"].get<double>() == Approx(weight / sum).epsilon(1e-5));
+    CHECK(row["router_entropy"].get<double>() > 0);
+  }
+  CHECK(layers == std::set<std::size_t>{1, 2}); // the first is dense
+  refused({"stats", model("deepseek_v3"), "--ids", "3,4", "--experts", "--layer", "0"},
+          "this layer has no experts");
+  refused({"stats", in_source("data/bard-llama"), "--ids", "3,4", "--experts"},
+          "no layer has experts");
+  for (const char* form : {"text", "svg", "png", "pdf"}) {
+    const Result drawn = run({"map", model("deepseek_v3"), "--ids", ids_of(6), "--layer", "1", "-s",
+                              "routing", "-f", form, "-o", folder.path(form)});
+    INFO(form << drawn.err);
+    CHECK(drawn.code == 0);
+  }
+  // The weights of each token's experts are in their columns.
+  REQUIRE(run({"dump", model("deepseek_v3"), "--ids", ids_of(12), "--layer", "1", "-s", "routing",
+               "-o", folder.path("routing.npz")})
+              .code == 0);
+  const Tensor routing = tensor_in(io::open(folder.path("routing.npz")), "routing");
+  const Tensor experts = tensor_in(all, "layers.1.experts"),
+               weights = tensor_in(all, "layers.1.expert_weights");
+  const std::size_t E = routing.shape()[1], n = experts.shape()[1];
+  double sum = 0;
+  for (std::size_t i = 0; i < experts.count(); ++i) {
+    const std::size_t at = i / n * E + static_cast<std::size_t>(value_at(experts, i));
+    CHECK(value_at(routing, at) == value_at(weights, i));
+    sum += value_at(weights, i);
+  }
+  double all_weights = 0;
+  for (std::size_t i = 0; i < routing.count(); ++i) all_weights += value_at(routing, i);
+  CHECK(all_weights == Approx(sum).epsilon(1e-12));
+}
+
+TEST_CASE("mixture: a file that lacks a part of its experts, or contradicts itself", "[mixture]") {
+  if (models().empty()) return;
+  const Folder folder;
+  std::size_t number = 0;
+  const auto says = [&](const std::string& of, const std::string& edits, const std::string& text) {
+    const std::string path = folder.path(fmt::format("m{}", number++));
+    const Result made =
+        shell("/usr/bin/python3 tests/models/edit.py " + model(of) + " " + path + " " + edits);
+    INFO(of << " " << edits << made.err);
+    REQUIRE(made.code == 0);
+    refused({"predict", path, "--ids", "3,7,9"}, text);
+  };
+  const std::string moe = "model.layers.1.block_sparse_moe.", mlp = "model.layers.1.mlp.";
+  says("mixtral", "-" + moe + "experts.5.w1.weight",
+       "experts.in, (E, d_model, I) expected, where E is 7");
+  says("mixtral", "-" + moe + "experts.5.w2.weight",
+       "experts.out, (E, I, d_model) expected, where E is 7");
+  says("mixtral", "-" + moe + "experts.0.w3.weight",
+       "experts.0.w3 is missing, the experts' other factor");
+  says("mixtral", "-" + moe + "gate.weight", "model.layers.1.mlp.gate_proj.weight is missing");
+  says("mixtral", "num_experts_per_tok=0", "experts_per_token is 0: 1 to");
+  says("mixtral", "num_experts_per_tok=99", "experts_per_token is 99: 1 to");
+  says("mixtral", "num_experts_per_tok=1.5", "a whole number expected");
+  says("mixtral", "num_local_experts=3", "config.json has num_local_experts 3, but the tensors");
+  says("mixtral", "hidden_act='\"mish\"'", "experts_activation is mish: ");
+  says("mixtral", "+" + moe + "experts.1.w2.weight=" + moe + "experts.1.w1.weight", "experts.out");
+  says("deepseek_v3", "n_group=5", "router_groups is 5: a divisor of");
+  says("deepseek_v3", "topk_group=9", "router_kept_groups is 9: ");
+  says("deepseek_v3", "+" + mlp + "gate.e_score_correction_bias=model.norm.weight",
+       "one for each expert");
+  says("deepseek_v3", "scoring_func='\"tanh\"'", "scoring_func is neither softmax nor sigmoid");
+  says("gpt_oss-mxfp4", "-" + mlp + "experts.down_proj_scales", "down_proj_blocks");
+  says("gpt_oss-mxfp4",
+       "+" + mlp + "experts.down_proj_scales=" + mlp + "experts.gate_up_proj_scales",
+       "uint8 of (E, out, in / 32, 16)");
+}
