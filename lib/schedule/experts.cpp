@@ -44,6 +44,40 @@ template <class T> std::vector<std::size_t> experts_of(const T* numbers, std::si
   return experts;
 }
 
+namespace {
+
+/// The tokens that each of the experts computes, as the stage `experts` has them.
+template <class T> std::vector<std::vector<ExpertRow>>
+rows_of_experts(Matrix<const T> chosen, std::size_t experts, std::size_t first_token) {
+  std::vector<std::vector<ExpertRow>> rows(experts);
+  for (std::size_t t = 0; t < chosen.rows; ++t) {
+    const auto own = experts_of(chosen.row(t), chosen.cols, experts, first_token + t);
+    for (std::size_t j = 0; j < own.size(); ++j) rows[own[j]].push_back({t, j});
+  }
+  return rows;
+}
+
+/// Some columns of an expert's map.
+struct ExpertTask {
+  std::size_t expert, first, count;
+};
+
+/// The columns of all experts that some token has, in tasks for the threads.
+std::vector<ExpertTask> tasks_of_experts(const std::vector<std::vector<ExpertRow>>& rows,
+                                         std::size_t columns, std::size_t threads,
+                                         std::size_t step) {
+  const auto used = static_cast<std::size_t>(
+      std::ranges::count_if(rows, [](const auto& own) { return !own.empty(); }));
+  const std::size_t together = columns_of_task(columns, used, threads, step);
+  std::vector<ExpertTask> tasks;
+  for (std::size_t e = 0; e < rows.size(); ++e)
+    for (std::size_t first = 0; !rows[e].empty() && first < columns; first += together)
+      tasks.push_back({e, first, std::min(together, columns - first)});
+  return tasks;
+}
+
+} // namespace
+
 /// The tokens of an expert are multiplied together, always by one routine, so that a token's bits
 /// do not depend on which others have the same expert.
 template <class T> void Schedule<T>::by_expert(Stage stage, Stage from,
@@ -51,51 +85,44 @@ template <class T> void Schedule<T>::by_expert(Stage stage, Stage from,
                                                bool weighs_input) {
   if (!computes(stage) || maps.empty()) return finish({stage});
   tokens_.make_room(stage);
-  seconds_of_phase(stage) += seconds_of([&] {
-    constexpr std::size_t step = PackedMatrix<T>::column_step;
-    const Tile& text = *text_;
-    const Matrix<const T> chosen = tokens_.rows(Stage::experts, text), x = tokens_.rows(from, text);
-    const Matrix<const T> weights =
-        weighs_input ? tokens_.rows(Stage::expert_weights, text) : Matrix<const T>();
-    const Matrix<T> y = tokens_.rows_mutable(stage, text);
-    std::vector<std::vector<ExpertRow>> of_expert(maps.size());
-    for (std::size_t t = 0; t < chosen.rows; ++t) {
-      const auto experts = experts_of(chosen.row(t), chosen.cols, maps.size(), text.first + t);
-      for (std::size_t j = 0; j < experts.size(); ++j) of_expert[experts[j]].push_back({t, j});
+  const Tile& text = *text_;
+  const Matrix<const T> chosen = tokens_.rows(Stage::experts, text), x = tokens_.rows(from, text);
+  const Matrix<const T> weights =
+      weighs_input ? tokens_.rows(Stage::expert_weights, text) : Matrix<const T>();
+  const Matrix<T> y = tokens_.rows_mutable(stage, text);
+  const std::vector<std::vector<ExpertRow>> of_expert =
+      rows_of_experts(chosen, maps.size(), text.first);
+  const std::size_t in = maps[0].in(), out = maps[0].out();
+  const auto multiply = [&](const ExpertTask& task) {
+    const LinearMap& map = maps[task.expert];
+    const std::vector<ExpertRow>& own = of_expert[task.expert];
+    Buffer<T> input, result;
+    const Matrix<T> rows{input.room_for(own.size() * in), own.size(), in, in};
+    const Matrix<T> made{result.room_for(own.size() * task.count), own.size(), task.count,
+                         task.count};
+    for (std::size_t r = 0; r < own.size(); ++r) {
+      const auto [t, slot] = own[r];
+      std::copy_n(x.row(t) + (x.cols == in ? 0 : slot * in), in, rows.row(r));
+      if (weighs_input) row_scale(rows.row(r), in, weights.row(t)[slot]);
     }
-    struct ExpertTask {
-      std::size_t expert, first; ///< its first column
-    };
-    std::vector<ExpertTask> tasks;
-    const std::size_t out = y.cols / chosen.cols;
-    const auto used = static_cast<std::size_t>(
-        std::ranges::count_if(of_expert, [](const auto& own) { return !own.empty(); }));
-    const std::size_t together = columns_of_task(out, used, threads(), step);
-    for (std::size_t e = 0; e < maps.size(); ++e)
-      for (std::size_t first = 0; !of_expert[e].empty() && first < out; first += together)
-        tasks.push_back({e, first});
-    parallel_for(tasks.size(), threads(), [&](std::size_t i) {
-      const auto [e, first] = tasks[i];
-      const std::vector<ExpertRow>& own = of_expert[e];
-      const std::size_t columns = std::min(together, out - first), in = maps[e].in();
-      Buffer<T> input, result;
-      const Matrix<T> gathered{input.room_for(own.size() * in), own.size(), in, in};
-      const Matrix<T> made{result.room_for(own.size() * columns), own.size(), columns, columns};
-      for (std::size_t r = 0; r < own.size(); ++r) {
-        const T* const row = x.row(own[r].row) + (x.cols == in ? 0 : own[r].slot * in);
-        std::copy_n(row, in, gathered.row(r));
-        if (weighs_input) row_scale(gathered.row(r), in, weights.row(own[r].row)[own[r].slot]);
-      }
-      WeightInUse<T> W;
-      W.prepare(Routine::fma, maps[e].W, nullptr, own.size(), 1, false);
-      W.multiply(gathered, first, made);
-      const Tensor bias = convert(maps[e].b, dtype_of<T>);
-      for (std::size_t r = 0; r < own.size(); ++r) {
-        if (!bias.empty()) row_add(made.row(r), bias.template as<T>().data() + first, columns);
-        std::copy_n(made.row(r), columns, y.row(own[r].row) + own[r].slot * out + first);
-      }
-      report_product(own.size(), maps[e].W);
+    WeightInUse<T> W;
+    W.prepare(Routine::fma, map.W, nullptr, own.size(), 1, false);
+    W.multiply(rows, task.first, made);
+    const Tensor b = convert(map.b, dtype_of<T>);
+    for (std::size_t r = 0; r < own.size(); ++r) {
+      if (!b.empty()) row_add(made.row(r), b.template as<T>().data() + task.first, task.count);
+      std::copy_n(made.row(r), task.count, y.row(own[r].row) + own[r].slot * out + task.first);
+    }
+    report_product(own.size(), map.W);
+  };
+  seconds_of_phase(stage) += seconds_of([&] {
+    const std::vector<ExpertTask> tasks =
+        tasks_of_experts(of_expert, out, threads(), PackedMatrix<T>::column_step);
+    std::vector<StageSeconds> seconds(workers_for(tasks.size(), threads()));
+    parallel_for(tasks.size(), threads(), [&](std::size_t i, std::size_t worker) {
+      seconds[worker][index_of(stage)] += seconds_of([&] { multiply(tasks[i]); });
     });
+    for (const StageSeconds& worker : seconds) add_seconds(worker);
     Tile whole = text;
     whole.heads = {0, 1};
     patch(stage, whole, y.cols);
