@@ -28,8 +28,9 @@ using Softmaxes = std::vector<SoftmaxOfKeys>;
 /// The parts of a row of `keys` scores and weights.
 struct CutRow {
   Softmaxes parts;
-  std::vector<std::size_t> part_of; ///< of each key
+  std::vector<std::size_t> part_of; ///< of each key; `hidden` where its part has no weight
 };
+constexpr std::size_t hidden = std::numeric_limits<std::size_t>::max();
 CutRow cut(const Tensor& masked, const Tensor& weights, std::size_t at, std::size_t keys,
            std::size_t size) {
   CutRow row;
@@ -39,10 +40,11 @@ CutRow cut(const Tensor& masked, const Tensor& weights, std::size_t at, std::siz
     for (std::size_t j = first; j < std::min(keys, first + size); ++j) {
       part.share += value_at(weights, at + j);
       part.max = std::max(part.max, value_at(masked, at + j));
-      row.part_of.push_back(row.parts.size());
     }
     part.running = running = std::max(running, part.max);
-    if (part.share > 0) row.parts.push_back(part);
+    const bool seen = part.share > 0; // it is not where weights are not finite, either
+    row.part_of.resize(std::min(keys, first + size), seen ? row.parts.size() : hidden);
+    if (seen) row.parts.push_back(part);
   }
   return row;
 }
@@ -156,9 +158,9 @@ void join(Layer& layer, std::size_t size, const Joining& joining) {
     each_row(values[0], values[1], size, [&](std::size_t row, const CutRow& cut) {
       const std::size_t keys = cut.part_of.size();
       for (std::size_t j = 0; j < keys; ++j) {
-        T& weight = to[row * keys + j];
-        if (weight == 0) continue; // of a part that is hidden there is none
         const std::size_t p = cut.part_of[j];
+        if (p == hidden) continue;
+        T& weight = to[row * keys + j];
         weight = static_cast<T>(static_cast<double>(weight) * joining.factor(cut.parts, p) /
                                 cut.parts[p].share);
       }
