@@ -204,15 +204,17 @@ private:
     settings_.set_number("num_nextn_predict_layers", further);
   }
 
-  /// What llama.cpp computes of experts if the file does not say.
+  /// What llama.cpp computes of experts where the file has no key.
   void take_experts() {
     const bool latent = is("deepseek2");
     const bool has_router =
         std::ranges::any_of(settings_.file().tensors, [](const GgufTensor& tensor) {
           return tensor.name.find("ffn_gate_inp") != std::string::npos;
         });
-    if (number("expert_count").value_or(0) > 0 && !has_router)
+    if (number("expert_count").value_or(0) > 0 && !has_router) {
       settings_.refuse("expert_count", "though no layer has experts: 0 expected");
+      for (const char* key : {"num_experts", "num_local_experts"}) settings_.set(key, "0");
+    }
     if (!latent && number("expert_count").value_or(0) <= 0) return;
     const double scores = expert_scores(), groups = number("expert_group_count").value_or(0);
     if (latent) {
@@ -243,7 +245,7 @@ private:
     const double given = number("expert_gating_func").value_or(0);
     double usual = is(gguf_sigmoid_experts) ? sigmoid : is("gpt-oss") ? softmax_of_chosen : softmax;
     if (is("deepseek2")) {
-      // The first files of GLM 4.7 Flash do not say.
+      // The first files of GLM 4.7 Flash lack the key.
       const double layers = number("block_count").value_or(0);
       const GgufTensor* const tokens = settings_.tensor("token_embd.weight");
       constexpr std::size_t of_glm = 154880;

@@ -49,7 +49,7 @@ template <class T> Matrix<const T> TokenStages<T>::rows(Stage stage, std::size_t
   return tensor.rank() == 3 ? matrix_of<T>(tensor, b) : items_of(stage).template of<T>(tensor, b);
 }
 
-/// The step whose memory a stage shares that is no step of the layer.
+/// The step whose memory a stage shares that is not a step of the layer.
 Stage step_before(const Layer& layer, Stage stage) {
   if (stage == Stage::k_all && norms_after_rotation(layer)) return Stage::k_norm;
   return info_of(stage).inputs[0];

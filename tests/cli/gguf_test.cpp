@@ -190,6 +190,43 @@ TEST_CASE("GGUF of further families: the checkpoint's numbers", "[gguf]") {
   }
 }
 
+TEST_CASE("GGUF of mixtures of experts: the checkpoint's numbers", "[gguf][mixture]") {
+  const Folder folder;
+  const std::vector<std::string> variants{"mixtral",
+                                          "qwen2_moe",
+                                          "qwen3_moe",
+                                          "olmoe",
+                                          "gpt_oss-truncated",
+                                          "deepseek",
+                                          "deepseek_v2",
+                                          "deepseek_v3",
+                                          "glm4_moe",
+                                          "granitemoe",
+                                          "ernie4_5_moe",
+                                          "minimax_m2",
+                                          "hunyuan_v1_moe",
+                                          "dots1",
+                                          "bailing_moe",
+                                          "exaone_moe",
+                                          "hunyuan_v1_dense-plain"};
+  std::string names;
+  for (const std::string& variant : variants) names += " " + variant;
+  const Result made = shell("/usr/bin/python3 tests/models/make.py " + folder.path() + names);
+  if (made.code != 0) {
+    WARN("no NumPy, so nothing to compare with: " << made.err);
+    return;
+  }
+  for (const std::string& variant : variants)
+    // DeepSeek's kv_b is one tensor, or two.
+    for (const char* form : {"", " --kv-b"}) {
+      if (*form && !variant.starts_with("deepseek_")) continue;
+      const std::string out = folder.path(variant + ".gguf");
+      REQUIRE(gguf("model " + folder.path(variant) + " " + out + " F32" + form));
+      // Numbers of the configuration are float32 in the file.
+      check_same(out, folder.path(variant), some_ids, 1e-4);
+    }
+}
+
 TEST_CASE("GGUF in shards, and in the file's own order", "[gguf]") {
   const Folder folder;
   const std::string checkpoint = in_source("data/bard-llama"), out = folder.path("model.gguf");
