@@ -3,6 +3,7 @@
 #include <mha/compare/elements.hpp>
 #include <mha/compare/precision.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/naming/infer_axes.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/tensor/parts.hpp>
 #include <mha/tensor/precision.hpp>
@@ -218,8 +219,9 @@ Difference Comparison::of(Stage stage) const {
   return result;
 }
 
-Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Tensor& reference,
+Difference compare(const Layer& layer, Stage stage, const Tensor& shown, const Tensor& reference,
                    Tolerance tolerance, std::optional<DType> stored, const Tensor& allowed) {
+  const Tensor ours = shown.reshaped(side_by_side(layer, stage, shown.shape()));
   if (ours.shape() != layer.shape_of(stage))
     fail("{} is {}, not {}", name_of(stage), to_string(ours.shape()),
          to_string(layer.shape_of(stage)));

@@ -83,7 +83,7 @@ public:
       if ((letter == 'H' && axis == Axis::head) || (letter == 'T' && axis == Axis::query) ||
           (letter == 'S' && axis == Axis::key))
         return length;
-      if (axis == Axis::width && letter == 'C')
+      if ((axis == Axis::width || axis == Axis::chosen) && letter == 'C')
         return has_packed_form(stage_) ? length * (*this)('H') : length;
       if (axis == Axis::width && letter == 'D') return stage_ == Stage::concat ? dims_.d_v : length;
     }
@@ -247,27 +247,25 @@ bool fits_tokens_first(const Layer& layer, Stage stage, const std::vector<Match>
                      [&](const Match& match) { return match.axes != turned; });
 }
 
-/// The chosen experts of each token side by side, as a layer has them, where a tensor has an axis
-/// of their own.
-Tensor side_by_side(const Layer& layer, Stage stage, const Tensor& tensor) {
-  const std::size_t experts = experts_side_by_side(layer, stage), rank = tensor.rank();
-  Shape shape = tensor.shape();
-  if (experts == 0 || rank < 3 || shape[rank - 2] != experts) return tensor;
-  shape.pop_back();
-  shape.back() *= tensor.shape().back();
-  return shape.back() == layer.dims.size_of(info_of(stage).letters.back()) ? tensor.reshaped(shape)
-                                                                           : tensor;
-}
-
 std::string choices(const std::vector<Match>& matches) {
   return "@" + joined_texts(matches, " or @", &Match::text);
 }
 
 } // namespace
 
+Shape side_by_side(const Layer& layer, Stage stage, Shape shape) {
+  const std::size_t experts = experts_side_by_side(layer, stage), rank = shape.size();
+  if (experts == 0 || rank < 3 || shape[rank - 2] != experts) return shape;
+  const std::size_t width = layer.dims.size_of(info_of(stage).letters.back());
+  if (shape[rank - 1] * experts != width) return shape;
+  shape.pop_back();
+  shape.back() = width;
+  return shape;
+}
+
 std::vector<InferredAxes> possible_axes(const Layer& layer, Stage stage, const Tensor& as_given,
                                         const std::string& where) {
-  const Tensor tensor = side_by_side(layer, stage, as_given);
+  const Tensor tensor = as_given.reshaped(side_by_side(layer, stage, as_given.shape()));
   const std::vector<Match> matches = matches_of(layer, stage, tensor.shape());
   const std::string own = own_axes(layer, stage);
   std::string turned = own;
@@ -287,12 +285,12 @@ std::vector<InferredAxes> possible_axes(const Layer& layer, Stage stage, const T
 }
 
 bool fits(const Layer& layer, Stage stage, const Shape& shape) {
-  return !matches_of(layer, stage, shape).empty();
+  return !matches_of(layer, stage, side_by_side(layer, stage, shape)).empty();
 }
 
 InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& as_given,
                         const std::string& where) {
-  const Tensor tensor = side_by_side(layer, stage, as_given);
+  const Tensor tensor = as_given.reshaped(side_by_side(layer, stage, as_given.shape()));
   const std::vector<Match> matches = matches_of(layer, stage, tensor.shape());
   if (matches.empty())
     fail("{} is {}: {} is {} in this layer; give its axes if they are in another order: "

@@ -34,6 +34,10 @@ InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
 std::vector<InferredAxes> possible_axes(const Layer& layer, Stage stage, const Tensor& tensor,
                                         const std::string& where);
 
+/// The layer's own shape of a stage that users see with an axis of a token's chosen experts, where
+/// `shape` is that; any other shape is returned unchanged.
+Shape side_by_side(const Layer& layer, Stage stage, Shape shape);
+
 /// Whether the shape fits the stage in some order.
 bool fits(const Layer& layer, Stage stage, const Shape& shape);
 
