@@ -3,9 +3,9 @@
 
     /usr/bin/python3 tests/models/ports.py PROGRAM MODELS [--only NAME] [--model NAME] [--show] [-j N]
 
-MODELS is a folder that make.py wrote. Every mistake of mistakes.py that a model can have is planted,
-saved as all stages, as hidden states and as logits, and diagnosed. Exit code 1 where fewer than nine,
-eight and six of ten are named.
+MODELS is a folder that make.py wrote. Every mistake of mistakes.py that a model can have is planted, and of
+mixture_mistakes.py where it has mixtures of experts; saved as all stages, as hidden states and as logits, and
+diagnosed. Exit code 1 where fewer than nine, eight and six of ten are named.
 """
 import argparse
 import concurrent.futures
@@ -18,11 +18,15 @@ import time
 
 import numpy as np
 
+from forward import Mixture
 from mistakes import Port, all_mistakes, plant
+from mixture_mistakes import mixture_mistakes
 from write import load
 
 MODELS = ("gpt2 nanogpt llama-rope-parameters llama2-gqa mistral-no-window mistral qwen2-window qwen3-untied phi3-su gemma gemma2 "
-          "gemma3-layer-types neox-parallel neox-sequential bert roberta distilbert tl-rms-gated tl-rmspre-parallel").split()
+          "gemma3-layer-types neox-parallel neox-sequential bert roberta distilbert tl-rms-gated tl-rmspre-parallel "
+          "mixtral qwen2_moe qwen3_moe-stacked olmoe gpt_oss deepseek_v2 deepseek_v3 glm4_moe granitemoe ernie4_5_moe minimax_m2 "
+          "dots1").split()
 WANTED = {"all": 0.9, "states": 0.8, "logits": 0.6}
 SEEN = 1e-4  # of the root mean square: what a capture must differ by to show a mistake
 
@@ -80,7 +84,8 @@ def main():
         ids = np.load(os.path.join(folder, "expected.npz"))["ids"]
         ids = (ids if ids.ndim == 1 else ids[0]).tolist()
         right = None
-        for mistake in all_mistakes():
+        mixed = any(isinstance(block.feed_forward, Mixture) for block in model.blocks)
+        for mistake in mixture_mistakes() if mixed else all_mistakes():
             if args.only and not any(one in mistake.name for one in args.only):
                 continue
             if right is None:

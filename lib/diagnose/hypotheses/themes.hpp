@@ -46,6 +46,7 @@
   theme(norm_place)       \
   theme(feed_forward)     \
   theme(feed_forward_product) \
+  theme(mixture)          \
   theme(block_form)       \
   theme(shards)           \
   theme(buffers)          \
