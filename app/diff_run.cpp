@@ -161,6 +161,18 @@ void DiffRun::note_layers() const {
         options_.common);
 }
 
+/// Notes where rounding made the reference choose other experts.
+void DiffRun::note_choices() const {
+  const std::size_t count = diff_.other_choices();
+  if (count > 0)
+    print_note(fmt::format("--against: {} of experts {} in the reference, as its own scores have "
+                           "{}: rounding decided; layers after {} are computed from its stream",
+                           count == 1 ? "one choice" : fmt::format("{} choices", count),
+                           count == 1 ? "is another" : "are others", count == 1 ? "it" : "them",
+                           count == 1 ? "it" : "them"),
+               options_.common);
+}
+
 /// Prints what was not compared: as an error if it is the reason for exit code 2, and as a warning
 /// if there is also a difference, unless the table of a whole model has it already.
 void DiffRun::report_uncompared() const {
@@ -177,6 +189,7 @@ void DiffRun::report_uncompared() const {
 Verdict DiffRun::finish() {
   require_stages();
   note_layers();
+  note_choices();
   if (form_ == "table")
     for (const std::string& note : diff_.coverage().notes()) print_note(note, options_.common);
   const Stopwatch watch(options_.common.write_s);

@@ -35,6 +35,7 @@ private:
                           Verdict before) const;
   void require_stages() const;
   void note_layers() const;
+  void note_choices() const;
   void report_uncompared() const;
   void show(const LoadedLayer& loaded, const Reference& reference, const Diff& diff,
             const Outcome& outcome);

@@ -64,6 +64,7 @@ private:
   bool saved_from_other_step(const Tensor& next, double tolerance);
   bool padding_was_attended(const LoadedLayer& first);
   std::vector<Layer> outlines() const;
+  bool take_last_choices(const Reference& of_ends);
   void end();
   void record_other_step(PlaceDiagnosis& place, const std::string& other);
   void detect_saved_layer_inputs();

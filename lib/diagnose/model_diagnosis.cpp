@@ -1,3 +1,4 @@
+#include <mha/compare/choices.hpp>
 #include <mha/diagnose/model_diagnoser.hpp>
 #include <mha/diagnose/thresholds.hpp>
 
@@ -159,6 +160,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   else if (last_ && !whole_.one_layer && !stream_is_unknown_)
     stream = predicted();
   Layer layer = stream ? with_stream(loaded.layer, *stream) : loaded.layer;
+  take_choices_of(readings.front(), effort_.threads, layer);
   around_.number = static_cast<std::size_t>(std::ranges::find(texts_.layers(), loaded.id) -
                                             texts_.layers().begin());
   around_.previous = around_.number > 0 && last_ && !stream_is_unknown_
@@ -200,14 +202,35 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   keep(loaded.id, loaded, std::move(result->first));
 }
 
+/// Gives the last layer the reference's choices of experts by the model's end, where the reference
+/// does not have the layer's result. Rounding every step may have exchanged some, too.
+bool ModelDiagnoser::take_last_choices(const Reference& of_ends) {
+  const ReferenceStage* theirs = of_ends.find(Stage::final);
+  if (!theirs || theirs->in_part || !is_mixture(last_->layer) || !is_of_precision(kept_changes_))
+    return false;
+  const auto final_after = [&](const Layer& last) {
+    const Tensor stream = whole_stage(last, Stage::resid_post, effort_.threads);
+    return whole_stage(ends_from(stream), Stage::final, effort_.threads);
+  };
+  Layer chosen = last_->layer;
+  take_choices_of(theirs->value, theirs->stored, final_after, chosen);
+  const double before = distance(final_after(changed(last_->layer, last_changes_)), theirs->value);
+  if (distance(final_after(chosen), theirs->value) > before / 2) return false;
+  last_->layer = std::move(chosen);
+  last_changes_.clear();
+  return true;
+}
+
 /// Diagnoses the last norm and the head.
 void ModelDiagnoser::end() {
   std::optional<Tensor> theirs = stream_.before({});
   if (theirs && (ends_with_own_ || ends_follow_own_stream())) theirs = std::nullopt;
   if (theirs) stream_is_unknown_ = false;
-  const Layer ends = ends_from(theirs ? *theirs : predicted());
-  const LoadedLayer loaded = of_ends(ends);
+  Layer ends = ends_from(theirs ? *theirs : predicted());
+  LoadedLayer loaded = of_ends(ends);
   const std::vector<Reference> readings = load_readings(loaded, files_, effort_, &whole_);
+  if (!theirs && last_ && !stream_is_unknown_ && take_last_choices(readings.front()))
+    ends = ends_from(predicted()), loaded = of_ends(ends);
   calls_.read(readings.front());
   diagnoses_.coverage.add("", stages_in(readings.front()), readings.front());
   const std::vector<ReferenceStage> targets = targets_in(readings.front(), false);

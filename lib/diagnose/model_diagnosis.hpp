@@ -4,8 +4,8 @@
 
 #include <mha/compare/coverage.hpp>
 #include <mha/diagnose/diagnose.hpp>
-#include <mha/naming/layer_words.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/naming/layer_words.hpp>
 #include <mha/system/clock.hpp>
 
 #include <functional>

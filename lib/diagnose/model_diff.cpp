@@ -1,8 +1,10 @@
 #include <mha/diagnose/model_diff.hpp>
 
+#include <mha/compare/choices.hpp>
 #include <mha/compare/layer_reference.hpp>
 #include <mha/compare/settle.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
 #include <mha/system/clock.hpp>
 #include <mha/system/words.hpp>
 
@@ -10,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha {
 
@@ -26,6 +29,22 @@ std::optional<Tensor> agreed_stream(const Diff& found) {
   for (const StageDiff& row : found.stages)
     if (row.stage == Stage::resid_post && row.difference.within) return row.reference->value;
   return std::nullopt;
+}
+
+/// Allows the model's ends the rounding of the layer before, which is seen there alone.
+void allow_rounding(const Reference& of_ends, Tolerances& tolerances) {
+  for (const ReferenceStage& theirs : of_ends.stages)
+    if (!tolerances.asked_for(theirs.stage))
+      tolerances.stage_absolute[theirs.stage] =
+          rounding_like(theirs.stored) *
+          distance(theirs.value, Tensor(DType::f32, theirs.value.shape())) /
+          std::sqrt(static_cast<double>(theirs.value.count()));
+}
+
+/// The choices of experts that are others in the reference, where its own scores made them.
+std::size_t other_choices_in(const Diff& found) {
+  const auto row = std::ranges::find(found.stages, Stage::experts, &StageDiff::stage);
+  return row != found.stages.end() && found.equal() ? row->difference.mismatched : 0;
 }
 
 /// Why a comparison does not cover the whole reference.
@@ -81,29 +100,62 @@ Reference ModelDiff::read(const LoadedLayer& loaded, Effort& effort) {
   return best;
 }
 
+/// The layer with the reference's choices of experts; computed from its stream where rounding has
+/// made another choice before.
+Layer ModelDiff::with_choices(const Layer& own, const Reference& reference) {
+  if (!is_whole()) return own;
+  if (own.ends && before_ends_) return ends_with_choices(own, reference);
+  const std::optional<Tensor> stream = stream_.before(reference);
+  Layer layer = stream ? with_stream(own, *stream) : own;
+  if (stream && equal_ && is_mixture(own) && !reference.find(Stage::experts)) {
+    take_choices_of(reference, request_.threads, layer);
+    other_choices_ += tokens_of_other_experts(own, layer, request_.threads);
+  }
+  before_ends_.reset();
+  if (!reference.find(Stage::resid_post)) before_ends_ = layer;
+  return other_choices_ > 0 ? layer : own;
+}
+
+/// The same of the model's ends, after a layer whose result is seen there alone.
+Layer ModelDiff::ends_with_choices(const Layer& own, const Reference& reference) {
+  const auto after = [&](const Layer& last) {
+    return with_stream(own, whole_stage(last, Stage::resid_post, request_.threads));
+  };
+  const auto final_after = [&](const Layer& last) {
+    return whole_stage(after(last), Stage::final, request_.threads);
+  };
+  if (const ReferenceStage* theirs = reference.find(Stage::final); theirs && !theirs->in_part)
+    other_choices_ += take_choices_of(theirs->value, theirs->stored, final_after, *before_ends_);
+  return other_choices_ > 0 ? after(*before_ends_) : own;
+}
+
 Diff ModelDiff::compare(const LoadedLayer& loaded, const Reference& reference) {
+  const Layer layer = with_choices(loaded.layer, reference);
+  const bool from_theirs = other_choices_ > 0;
+  Tolerances tolerances = request_.tolerances;
+  if (from_theirs && layer.ends && before_ends_) allow_rounding(reference, tolerances);
   PassContext pass;
-  pass.whole = is_whole(), pass.earlier = is_whole() && !equal_;
+  pass.whole = is_whole() && !from_theirs, pass.earlier = is_whole() && !equal_;
   pass.agreed = agreed_ ? &*agreed_ : nullptr, pass.every_stage = request_.every_stage;
-  if (model_) pass.compute = model_->compute();
-  if (exact_ && loaded.layer.dtype == DType::f32)
+  if (model_ && !from_theirs) pass.compute = model_->compute();
+  if (exact_ && !from_theirs && layer.dtype == DType::f32)
     pass.exact = [&](const std::vector<Stage>& stages) {
       return exact_->stages(loaded.id, stages, request_.threads);
     };
-  Diff found = diff(loaded.layer, reference, request_.tolerances, request_.threads,
+  Diff found = diff(layer, reference, tolerances, request_.threads,
                     is_whole() || request_.every_stage ? &pass : nullptr);
   if (!is_whole()) return found;
   if (found.follows)
-    judge_alone(loaded.layer, reference, stream_.before(reference), request_.tolerances,
-                request_.threads, found);
+    judge_alone(layer, reference, stream_.before(reference), tolerances, request_.threads, found);
   if (found.equal() && equal_) {
     const std::optional<Tensor> stream = stream_.before(reference);
-    gelu_.add(stream && !loaded.id.empty() ? with_stream(loaded.layer, *stream) : loaded.layer,
-              reference, stream || first_layer_, request_.threads);
+    gelu_.add(stream && !loaded.id.empty() ? with_stream(layer, *stream) : layer, reference,
+              stream || first_layer_, request_.threads);
   }
   first_layer_ = false;
-  stream_.pass(loaded.layer, reference);
+  stream_.pass(layer, reference);
   agreed_ = agreed_stream(found);
+  other_choices_ += other_choices_in(found);
   coverage_.add(loaded.id, compared_stages(found), reference);
   return found;
 }

@@ -52,6 +52,9 @@ public:
   const Coverage& coverage() const { return coverage_; }
   const GeluForms& gelu() const { return gelu_; }
   Verdict verdict() const { return verdict_; }
+  /// How many of a mixture's choices of experts are others in the reference, because rounding
+  /// decided them. From there on layers are computed from the reference's stream.
+  std::size_t other_choices() const { return other_choices_; }
   /// Whether any stage was compared, and whether all compared stages agree.
   bool has_compared_stages() const { return compared_; }
   bool is_equal() const { return equal_; }
@@ -65,6 +68,9 @@ public:
   const std::vector<std::string>& notes() const { return notes_; }
 
 private:
+  Layer with_choices(const Layer& own, const Reference& reference);
+  Layer ends_with_choices(const Layer& own, const Reference& reference);
+
   const OpenedModel* model_ = nullptr; ///< null: a lone layer
   ReferenceFiles files_;
   DiffRequest request_;
@@ -72,6 +78,10 @@ private:
   std::optional<WholeModelOfLayer> whole_;
   std::vector<std::string> notes_;
   bool equal_ = true, compared_ = false, first_layer_ = true;
+  std::size_t other_choices_ = 0;
+  /// The layer compared last, with the reference's stream, if the reference does not have its
+  /// result.
+  std::optional<Layer> before_ends_;
   Verdict verdict_ = Verdict::equal;
   StageSet found_; ///< all stages that the reference has
   ReferenceStream stream_;

@@ -245,3 +245,41 @@ TEST_CASE("mixture: a file that lacks a part of its experts, or contradicts itse
        "+" + mlp + "experts.down_proj_scales=" + mlp + "experts.gate_up_proj_scales",
        "uint8 of (E, out, in / 32, 16)");
 }
+
+TEST_CASE("mixture: what a port gets wrong is named", "[mixture]") {
+  if (models().empty() || sanitized) return;
+  const Result result = shell("/usr/bin/python3 tests/models/ports.py \"$MHA\" " + models() +
+                              " --model mixtral --model gpt_oss --model deepseek_v3");
+  INFO(result.out << result.err);
+  CHECK(result.code == 0);
+}
+
+TEST_CASE("mixture: a right port whose choices rounding makes otherwise is not blamed",
+          "[mixture]") {
+  if (models().empty() || sanitized) return;
+  const Result result =
+      shell("/usr/bin/python3 tests/models/clean.py \"$MHA\" " + models() +
+            " --model mixtral --model deepseek_v3 --naming canonical --naming states --texts 6"
+            " --precision bf16 --precision f16");
+  INFO(result.out << result.err);
+  CHECK(result.code == 0);
+}
+
+TEST_CASE("mixture: steps of a reference are compared, and other choices are counted",
+          "[mixture]") {
+  if (models().empty()) return;
+  const Folder folder;
+  const std::string ids = ids_of(9), all = folder.path("all.npz");
+  REQUIRE(run({"dump", model("mixtral"), "--ids", ids, "-q", "-o", all}).code == 0);
+  const Result same = run({"diff", model("mixtral"), "--ids", ids, "--against", all, "-f", "json"});
+  INFO(same.out << same.err);
+  CHECK(same.code == 0);
+  for (const char* stage : {"router", "experts", "expert_weights", "mlp_pre", "expert_out"})
+    CHECK_THAT(same.out, Contains(std::string("\"") + stage + '"'));
+  const Result other = run({"dump", model("mixtral"), "--ids", ids, "-q", "-o", all, "--patch",
+                            "layers.1.expert_out *= 2"});
+  REQUIRE(other.code == 0);
+  const Result differs = run({"diff", model("mixtral"), "--ids", ids, "--against", all});
+  CHECK(differs.code == 1);
+  CHECK_THAT(differs.out, Contains("expert_out"));
+}

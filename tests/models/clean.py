@@ -32,8 +32,8 @@ class RoundingTrace(Trace):
     precision = "f64"
 
     def __call__(self, stage, value):
-        # Softmax runs in float32 in all that are known, and scores are not kept.
-        value = value if stage in ("scores", "scaled", "capped", "biased", "masked") else ROUND[self.precision](value)
+        # Softmax runs in float32 in all that are known, and scores are not kept; experts are whole numbers.
+        value = value if stage in ("scores", "scaled", "capped", "biased", "masked", "experts") else ROUND[self.precision](value)
         return super().__call__(stage, value)
 
 
@@ -58,7 +58,7 @@ class Saver:
     def __init__(self, stages, model):
         self.s, self.n, self.model = stages, len(model.blocks), model
         self.shape = model.blocks[0].shape
-        self.gated = model.blocks[0].feed_forward.up is not None
+        self.gated = getattr(model.blocks[0].feed_forward, "up", None) is not None
 
     def has(self, stage):
         return f"layers.0.{stage}" in self.s
