@@ -203,8 +203,7 @@ int Stats::run_texts() {
 
 int Stats::run() {
   check();
-  if (experts) return run_experts();
-  if (texts.asked()) return run_texts();
+  if (experts || texts.asked()) return experts ? run_experts() : run_texts();
   const std::string picture = picture_format(output, !grid.empty());
   if (!picture.empty() && grid.empty())
     throw UsageError("a picture of heads shows one measure: --grid entropy");
