@@ -105,13 +105,14 @@ Reference ModelDiff::read(const LoadedLayer& loaded, Effort& effort) {
 Layer ModelDiff::with_choices(const Layer& own, const Reference& reference) {
   if (!is_whole()) return own;
   if (own.ends && before_ends_) return ends_with_choices(own, reference);
+  before_ends_.reset();
+  if (!is_mixture(own) && other_choices_ == 0) return own;
   const std::optional<Tensor> stream = stream_.before(reference);
   Layer layer = stream ? with_stream(own, *stream) : own;
   if (stream && equal_ && is_mixture(own) && !reference.find(Stage::experts)) {
     take_choices_of(reference, request_.threads, layer);
     other_choices_ += tokens_of_other_experts(own, layer, request_.threads);
   }
-  before_ends_.reset();
   if (!reference.find(Stage::resid_post)) before_ends_ = layer;
   return other_choices_ > 0 ? layer : own;
 }

@@ -41,6 +41,7 @@ public:
     if (naming::has_whole_model(*family_)) {
       whole_.emplace(model.found());
       description_ = naming::model_of(*family_, first.group);
+      refuse_mixtures(model.title());
     }
     for (const Found& layer : layers)
       add_layer(layer, whole_ ? block_prefix(layer.group, *description_) : layer.group.prefix);
@@ -75,6 +76,14 @@ public:
   }
 
 private:
+  void refuse_mixtures(const std::string& title) const {
+    for (std::size_t n = 0; n < whole_->layers().size(); ++n)
+      if (whole_->block(n)->mixture)
+        fail("{}: layer {} has a mixture of experts, whose description is not printed: write it by "
+             "hand (docs/describing.md has Mixtral's)",
+             title, whole_->layers()[n]);
+  }
+
   const Group& first() const { return layers_[0].group; }
   DescribedFile file() const { return {*description_, first()}; }
 

@@ -157,6 +157,19 @@ private:
   const naming::Description& description_;
 };
 
+/// Throws Error where a layer without a router has a tensor of a mixture.
+void require_no_experts(const DescribedFile& file, const naming::Description& description,
+                        const naming::Group& group) {
+  const DescribedTensor* const router = description.tensor("W_router");
+  if (!router) return;
+  const std::string_view name = std::string_view(router->name).substr(0, router->name.find('|'));
+  for (const auto& [key, tensor] : description.tensors)
+    if (naming::is_of_mixture(key))
+      if (const io::Entry* const part = file.weight(tensor))
+        fail("{}: {} is of a mixture of experts, and its router, {}, is missing",
+             group.contents->name, part->name, file.whole_name("W_router", name));
+}
+
 } // namespace
 
 /// The maps of a mixture's experts, one a tensor.
@@ -294,7 +307,10 @@ void ModelReader::read_first_maps(std::size_t width, Mixture& mixture) const {
 }
 
 std::shared_ptr<const Mixture> ModelReader::mixture(std::size_t width) const {
-  if (!present("W_router")) return nullptr;
+  if (!present("W_router")) {
+    require_no_experts(file_, description_, group_);
+    return nullptr;
+  }
   auto mixture = std::make_shared<Mixture>();
   mixture->router = linear("W_router", width);
   const std::size_t count = mixture->router.out();

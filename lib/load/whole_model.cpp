@@ -243,6 +243,10 @@ void WholeModel::check_experts(const TransformerBlock& first) const {
   std::size_t experts = first.mixture ? first.mixture->in.size() : 0;
   for (std::size_t n = 1; n < layers_.size() && experts == 0; ++n)
     if (const auto mixture = block(n)->mixture) experts = mixture->in.size();
+  if (experts == 0 &&
+      group.is_model({"mixtral", "granitemoe", "granitemoeshared", "gpt_oss", "minimax_m2"}))
+    fail("{}: model_type '{}' is a mixture of experts, but no layer has a router",
+         group.contents->name, group.configured("model_type").value_or(""));
   for (std::string_view key :
        {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
     const std::optional<double> configured = group.configured_number({key});

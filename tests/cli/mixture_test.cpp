@@ -228,7 +228,8 @@ TEST_CASE("mixture: a file that lacks a part of its experts, or contradicts itse
        "experts.out, (E, I, d_model) expected, where E is 7");
   says("mixtral", "-" + moe + "experts.0.w3.weight",
        "experts.0.w3 is missing, the experts' other factor");
-  says("mixtral", "-" + moe + "gate.weight", "model.layers.1.mlp.gate_proj.weight is missing");
+  says("mixtral", "-" + moe + "gate.weight",
+       "is of a mixture of experts, and its router, " + moe + "gate, is missing");
   says("mixtral", "num_experts_per_tok=0", "experts_per_token is 0: 1 to");
   says("mixtral", "num_experts_per_tok=99", "experts_per_token is 99: 1 to");
   says("mixtral", "num_experts_per_tok=1.5", "a whole number expected");

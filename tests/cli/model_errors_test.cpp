@@ -44,7 +44,7 @@ TEST_CASE("a config that contradicts the tensors, and one of no known model, are
   CHECK(with_config("\"vocab_size\": 1024", "\"vocab_size\": 1000").find("vocab_size 1000") !=
         std::string::npos);
   CHECK(with_config("\"model_type\": \"llama\"", "\"model_type\": \"granitemoe\"")
-            .find("model_type 'granitemoe' has LLaMA's names, but is not covered") !=
+            .find("model_type 'granitemoe' is a mixture of experts, but no layer has a router") !=
         std::string::npos);
   // A key that no family computes is refused by its name; one that another family has is reported.
   const auto with_key = [&](const std::string& key) {
