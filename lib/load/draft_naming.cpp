@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace mha {
 
 std::optional<std::string> Draft::text() {
@@ -57,7 +59,16 @@ void Draft::claim(const std::string& name) {
 
 namespace {
 
+/// Whether a file has a mixture of experts, whose maps would be drafted as those of heads.
+bool has_experts(const io::Contents& file) {
+  return std::ranges::any_of(file.tensors, [](const io::Entry& entry) {
+    return entry.name.find(".experts.") != std::string::npos ||
+           entry.name.find("_moe.") != std::string::npos;
+  });
+}
+
 std::optional<std::string> draft_of(const io::Contents& file) {
+  if (has_experts(file)) return std::nullopt;
   std::optional<NumberedStack> stack = numbered_stack(file);
   if (!stack) return std::nullopt;
   return Draft(file, std::move(*stack)).text();
