@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 namespace mha {
@@ -29,22 +30,26 @@ Layer choosing(const Layer& layer, std::size_t number) {
   return edited;
 }
 
-/// Each token's choice of so many experts.
-Tensor experts_of(const Layer& layer, std::size_t number) {
-  return trace(choosing(layer, number), {Stage::experts}).value(Stage::experts);
+/// The layer with a stage's value, as users see it.
+Layer giving(Layer layer, Stage stage, const Tensor& value) {
+  layer.given[index_of(stage)] = with_batch_axis(layer, value);
+  layer.given_set.add(stage);
+  return layer;
 }
 
-/// The first number of a row of `of` that is not in the same row of `other`.
-double added(const Tensor& of, const Tensor& other, std::size_t row, std::size_t n,
-             std::size_t others) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const double number = value_at(of, row * n + i);
-    bool found = false;
-    for (std::size_t j = 0; j < others; ++j)
-      found = found || value_at(other, row * others + j) == number;
-    if (!found) return number;
-  }
-  return value_at(of, row * n);
+/// Whether a row of n numbers has this one.
+bool has(const Tensor& rows, std::size_t row, std::size_t n, double number) {
+  for (std::size_t i = row * n; i < (row + 1) * n; ++i)
+    if (value_at(rows, i) == number) return true;
+  return false;
+}
+
+/// The first of a row of n numbers that is not in the same row of `other`, which has `others`.
+std::optional<double> added(const Tensor& of, std::size_t n, const Tensor& other,
+                            std::size_t others, std::size_t row) {
+  for (std::size_t i = row * n; i < (row + 1) * n; ++i)
+    if (!has(other, row, others, value_at(of, i))) return value_at(of, i);
+  return std::nullopt;
 }
 
 double distance(const Tensor& a, const Tensor& b, std::size_t first, std::size_t count) {
@@ -58,32 +63,32 @@ double distance(const Tensor& a, const Tensor& b, std::size_t first, std::size_t
 /// scores of the two are as good as equal.
 class NextBest {
 public:
-  explicit NextBest(const Layer& layer, DType stored)
-      : layer_(layer), n_(layer.dims.n), own_(experts_of(layer, n_)) {
-    const Tensor scores = trace(layer, {Stage::router_scores}).value(Stage::router_scores);
-    const Tensor more = experts_of(layer, n_ + 1),
-                 fewer = n_ > 1 ? experts_of(layer, n_ - 1) : Tensor();
+  explicit NextBest(const Layer& layer, DType stored) : layer_(layer), n_(layer.dims.n) {
+    const Trace kept = trace(layer, {Stage::router_scores, Stage::experts});
+    const Tensor scores = kept.value(Stage::router_scores);
+    own_ = kept.value(Stage::experts);
+    // Of the same scores, so that nothing before them is computed again.
+    const Layer scored = giving(layer, Stage::router_scores, scores);
+    const auto choice_of = [&](std::size_t number) {
+      return trace(choosing(scored, number), {Stage::experts}).value(Stage::experts);
+    };
+    const Tensor more = choice_of(n_ + 1), fewer = n_ > 1 ? choice_of(n_ - 1) : Tensor();
     next_ = Tensor(own_.dtype(), own_.shape());
-    for (std::size_t i = 0; i < own_.count(); ++i) replace(i, value_at(own_, i));
     for (std::size_t row = 0; row < rows(); ++row) {
-      const double last = n_ > 1 ? added(own_, fewer, row, n_, n_ - 1) : value_at(own_, row),
-                   next = added(more, own_, row, n_ + 1, n_);
-      if (!are_near(scores, row, last, next, stored)) continue;
+      restore(row);
+      const std::optional<double> last = added(own_, n_, fewer, n_ - 1, row),
+                                  next = added(more, n_ + 1, own_, n_, row);
+      if (!last || !next || !are_near(scores, row, *last, *next, stored)) continue;
       near_.push_back(row);
       for (std::size_t i = row * n_; i < (row + 1) * n_; ++i)
-        replace(i, value_at(own_, i) == last ? next : value_at(own_, i));
+        if (value_at(own_, i) == *last) replace(i, *next);
     }
   }
 
   std::size_t rows() const { return own_.count() / n_; }
   const std::vector<std::size_t>& near() const { return near_; }
   /// The layer with these choices.
-  Layer chosen() const {
-    Layer layer = layer_;
-    layer.given[index_of(Stage::experts)] = with_batch_axis(layer, next_);
-    layer.given_set.add(Stage::experts);
-    return layer;
-  }
+  Layer chosen() const { return giving(layer_, Stage::experts, next_); }
   /// Takes a token's own choice back.
   void restore(std::size_t row) {
     for (std::size_t i = row * n_; i < (row + 1) * n_; ++i) replace(i, value_at(own_, i));
@@ -161,16 +166,8 @@ std::size_t tokens_of_other_experts(const Layer& a, const Layer& b, std::size_t 
                of_b = whole_stage(b, Stage::experts, threads);
   const std::size_t n = a.dims.n;
   std::size_t count = 0;
-  for (std::size_t row = 0; row < of_a.count() / n; ++row) {
-    bool same = true;
-    for (std::size_t i = row * n; i < (row + 1) * n; ++i) {
-      bool found = false;
-      for (std::size_t j = row * n; j < (row + 1) * n; ++j)
-        found = found || value_at(of_a, i) == value_at(of_b, j);
-      same = same && found;
-    }
-    count += !same;
-  }
+  for (std::size_t row = 0; row < of_a.count() / n; ++row)
+    count += added(of_a, n, of_b, n, row).has_value();
   return count;
 }
 

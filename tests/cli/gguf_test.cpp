@@ -23,6 +23,15 @@ bool gguf(const std::string& arguments) {
   return made.code == 0;
 }
 
+/// Writes the variants of tests/models; nothing where there is no NumPy.
+bool checkpoints(const Folder& folder, const std::vector<std::string>& variants) {
+  std::string names;
+  for (const std::string& variant : variants) names += " " + variant;
+  const Result made = shell("/usr/bin/python3 tests/models/make.py " + folder.path() + names);
+  if (made.code != 0) WARN("no NumPy, so nothing to compare with: " << made.err);
+  return made.code == 0;
+}
+
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
@@ -149,13 +158,7 @@ TEST_CASE("GGUF of random checkpoints of every architecture: the same bits", "[g
       "qwen3-untied", "gpt2",         "neox-parallel", "phi3",     "gemma",
       "gemma2",       "gemma3",       "llama3.1",      "llama3.2", "llama2-linear-rope",
       "qwen2.5-yarn", "phi3-longrope"};
-  std::string names;
-  for (const std::string& variant : variants) names += " " + variant;
-  const Result made = shell("/usr/bin/python3 tests/models/make.py " + folder.path() + names);
-  if (made.code != 0) {
-    WARN("no NumPy, so nothing to compare with: " << made.err);
-    return;
-  }
+  if (!checkpoints(folder, variants)) return;
   for (const std::string& variant : variants) {
     const std::string out = folder.path(variant + ".gguf");
     // Gemma's √d has the precision of the embedding; a norm that is stored + 1 lost its last bits.
@@ -209,13 +212,7 @@ TEST_CASE("GGUF of mixtures of experts: the checkpoint's numbers", "[gguf][mixtu
                                           "bailing_moe",
                                           "exaone_moe",
                                           "hunyuan_v1_dense-plain"};
-  std::string names;
-  for (const std::string& variant : variants) names += " " + variant;
-  const Result made = shell("/usr/bin/python3 tests/models/make.py " + folder.path() + names);
-  if (made.code != 0) {
-    WARN("no NumPy, so nothing to compare with: " << made.err);
-    return;
-  }
+  if (!checkpoints(folder, variants)) return;
   for (const std::string& variant : variants)
     // DeepSeek's kv_b is one tensor, or two.
     for (const char* form : {"", " --kv-b"}) {
