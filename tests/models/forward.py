@@ -1,9 +1,9 @@
 """The forward pass of a whole model in float64, every step under its stage's name.
 
 Shapes leave out the batch, which may stand before all of them: T tokens, d = d_model, H query
-heads, H_kv key and value heads, d_k the width of one head, E experts, n of them for a token. A
-step that a model lacks is a neutral element: no bias is 0, no norm is the identity, no window is
-all tokens.
+heads, H_kv key and value heads, d_k the width of one head (d_v of its values, where they differ), E
+experts, n of them for a token. A step that a model lacks is a neutral element: no bias is 0, no norm
+is the identity, no window is all tokens.
 """
 import math
 from dataclasses import dataclass, field
@@ -51,6 +51,13 @@ def swiglu_oai(limit):
         return x * sigmoid(1.702 * x)
     return of_gate, lambda x: np.clip(x, -limit, limit) + 1
 
+
+def swiglu_clamped(limit):
+    """Step 3.5: what becomes of the gate, and of the other factor; the gate is cut behind its activation, upwards alone."""
+    return lambda x: np.minimum(x * sigmoid(x), limit), lambda x: np.clip(x, -limit, limit)
+
+
+GATES = {"sigmoid": sigmoid, "softplus": lambda x: np.logaddexp(0, x)}  # of attention's heads
 
 SCORES = {  # of a router's logits
     "softmax": softmax,
@@ -156,6 +163,13 @@ class Attention:
     distances: Optional[np.ndarray] = None  # 2M - 1, d_k: a vector for every query - key from -(M - 1) on
     of_keys: bool = False                   # keys are multiplied with it, too
     sinks: Optional[np.ndarray] = None      # H: a logit more in each row's softmax, whose weight is dropped
+    chunk: Optional[int] = None             # keys and queries of one stretch of so many tokens see each other
+    temperature: Optional[Callable] = None  # positions -> T: of each query's scores, beside the scale
+    v_norm: Optional[Norm] = None
+    v_factor: float = 1.0                   # of the values, before anything reads them
+    keys_of: Optional[int] = None           # the earlier layer whose keys and values are taken, behind norms and rotation
+    gate: Optional[Linear] = None           # d -> H or H d_v: what each head's result is multiplied with,
+    gate_act: str = "sigmoid"               # behind one of GATES
 
 
 @dataclass
@@ -184,8 +198,18 @@ class Mixture:
     weight: str = "as_is"           # the scores; "renormalised": by their sum; "softmax_chosen": softmax of them
     factor: float = 1.0             # of the weights
     weigh_input: bool = False       # an expert's input has the weight, not its result (Llama 4)
+    cap: Optional[float] = None     # of the logits, before they are scores
     shared: Optional[FeedForward] = None     # what every token passes, too
     shared_gate: Optional[Linear] = None     # one number a token, through a sigmoid
+
+
+@dataclass
+class Side:
+    """Per-layer embeddings (Gemma 3n, 4): a few numbers of each token that a layer multiplies and adds."""
+    gate: Linear          # d -> d_small
+    activation: Callable
+    out: Linear           # d_small -> d
+    norm: Norm
 
 
 @dataclass
@@ -197,6 +221,8 @@ class Block:
     n2: Callable = identity
     n3: Callable = identity
     n4: Callable = identity
+    side: Optional[Side] = None
+    factor: object = 1.0  # of the stream that leaves it
 
 
 @dataclass
@@ -213,6 +239,7 @@ class Model:
     final: Optional[Norm] = None
     head: Optional[Head] = None
     causal: bool = True
+    layer_embeds: Optional[Callable] = None  # token numbers, what enters the first block -> T, layers, d_small
 
 
 @dataclass
@@ -245,6 +272,8 @@ def visible(a, tokens, attention_mask):
         see &= key > query - a.window
     if a.reach is not None:
         see &= abs(query - key) <= a.reach
+    if a.chunk is not None:
+        see &= key // a.chunk == query // a.chunk
     if attention_mask is not None:
         see = see & (np.asarray(attention_mask)[..., None, :] != 0)
     return see[..., None, :, :]
@@ -259,32 +288,45 @@ def compress(a, t, x):
 
 
 def normalise(a, t, q, k):
-    return (t("q_norm", a.q_norm(q)), t("k_norm", a.k_norm(k))) if a.q_norm else (q, k)
+    return of_both(t, "norm", a.q_norm, a.k_norm, q, k) if a.q_norm else (q, k)
 
 
 def rotate(a, t, q, k):
-    positions = np.arange(q.shape[-2])
-    return (t("q_rope", a.rope(q, positions)), t("k_rope", a.rope(k, positions))) if a.rope else (q, k)
+    turn = lambda x: a.rope(x, np.arange(x.shape[-2]))
+    return of_both(t, "rope", turn, turn, q, k) if a.rope else (q, k)
+
+
+def of_both(t, stage, of_q, of_k, q, k):
+    """No keys where they are an earlier layer's."""
+    return t(f"q_{stage}", of_q(q)), None if k is None else t(f"k_{stage}", of_k(k))
+
+
+def keys_and_values(a, t, c_kv, k_pe):
+    k = split_heads(a.k(c_kv), a.num_kv_heads)
+    if a.latent:
+        k_pe = k_pe[..., None, :, :]
+        k = np.concatenate([k, np.broadcast_to(k_pe, (*k.shape[:-1], k_pe.shape[-1]))], -1)
+    k = t("k", k)
+    v = t("v", a.v_factor * split_heads(a.v(c_kv), a.num_kv_heads))
+    return k, t("v_norm", a.v_norm(v)) if a.v_norm else v
 
 
 def attend(a, t, x, attention_mask):
     x = t("x", x)
     c_q, c_kv, k_pe = compress(a.latent, t, x) if a.latent else (x, x, None)
     q = t("q", split_heads(a.q(c_q), a.num_heads))
-    k = split_heads(a.k(c_kv), a.num_kv_heads)
-    if a.latent:
-        k_pe = k_pe[..., None, :, :]
-        k = np.concatenate([k, np.broadcast_to(k_pe, (*k.shape[:-1], k_pe.shape[-1]))], -1)
-    k = t("k", k)
-    v = t("v", split_heads(a.v(c_kv), a.num_kv_heads))
+    k, v = keys_and_values(a, t, c_kv, k_pe) if a.keys_of is None else (None, None)
     for step in (rotate, normalise) if a.norm_last else (normalise, rotate):
         q, k = step(a, t, q, k)
+    if a.keys_of is not None:
+        k, v = (t(stage, t.stages[f"layers.{a.keys_of}.{stage}"]) for stage in ("k_rope", "v_norm"))
 
     group = a.num_heads // a.num_kv_heads  # query head h reads key head h // group
     k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
 
     s = t("scores", q @ k.swapaxes(-1, -2))
-    s = t("scaled", s * a.scale)
+    warmth = a.temperature(np.arange(x.shape[-2]))[:, None] if a.temperature else 1.0
+    s = t("scaled", s * a.scale * warmth)
     if a.softcap:
         s = t("capped", a.softcap * np.tanh(s / a.softcap))
     if a.distances is not None:
@@ -303,6 +345,8 @@ def attend(a, t, x, attention_mask):
     else:
         w = t("weights", softmax(s))
     z = t("head_out", w @ v)
+    if a.gate:
+        z = t("gated", GATES[a.gate_act](t("gate", split_heads(a.gate(x), a.num_heads))) * z)
     t("head_result", z @ a.o.weight.reshape(a.num_heads, -1, a.o.weight.shape[-1]))
     c = t("concat", z.swapaxes(-3, -2).reshape(*x.shape[:-1], -1))
     return t("output", a.o(c))
@@ -368,7 +412,8 @@ def each(maps, experts, rows):
 
 
 def mix(f, t, x):
-    scores = t("router_scores", SCORES[f.score](t("router", f.router(x))))
+    logits = t("router", f.router(x))
+    scores = t("router_scores", SCORES[f.score](f.cap * np.tanh(logits / f.cap) if f.cap else logits))
     experts, weights = route(f, scores)
     experts, weights = t("experts", experts), t("expert_weights", weights)[..., None]
     rows = np.repeat(x[..., None, :], f.chosen, -2)
@@ -418,19 +463,34 @@ SHAPES = {"pre": pre, "parallel": parallel, "sandwich": sandwich, "post": post, 
           "attention only": attention_only}
 
 
+def beside(s, t, x, embeds):
+    return t("layer_add", s.norm(s.out(s.activation(s.gate(x)) * t("layer_embed", embeds))))
+
+
+def run_layer(block, number, x, attention_mask=None, edits=None):
+    """The stages of one layer's attention, of a stream that is given."""
+    t = Trace(edits=edits or {}, prefix=f"layers.{number}.")
+    attend(block.attention, t, block.n1(t("resid_pre", x)), attention_mask)
+    return t.stages
+
+
 def run(model, ids, attention_mask=None, edits=None, trace=None):
     """Every stage by name. ids: T or B, T; attention_mask alike, 1 = token, 0 = padding.
     edits: {"layers.0.head_out": function of its value}. trace: what keeps the stages."""
     t = trace or Trace(edits=edits or {})
     ids = np.asarray(ids)
     x = t("embed", model.embed(ids))
+    embeds = model.layer_embeds(ids, x) if model.layer_embeds else None
     for n, block in enumerate(model.blocks):
         t.prefix = f"layers.{n}."
         x = t("resid_pre", x)
-        x = t("resid_post", SHAPES[block.shape](
+        x = SHAPES[block.shape](
             block, t, x,
             lambda y: attend(block.attention, t, y, attention_mask),
-            lambda y: feed(block.feed_forward, t, y)))
+            lambda y: feed(block.feed_forward, t, y))
+        if block.side:
+            x = x + beside(block.side, t, x, embeds[..., n, :])
+        x = t("resid_post", block.factor * x)
     t.prefix = ""
     if model.final:
         x = t("final", model.final(x))
