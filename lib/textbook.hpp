@@ -34,19 +34,46 @@ inline Array compressed(const Layer& l, const Array& x, const Tensor& W, const T
   return weight.empty() ? c : Array(c * array(weight));
 }
 
-/// The norm of queries or keys: over each head, or over all heads if the weight is as wide.
-inline Array head_norm(const Layer& l, const Array& x, const Tensor& weight, const Tensor& bias) {
+/// x / rms(x) · weight of heads' rows (layer norm: without the mean): over each head, or over all
+/// heads if the weight is as wide.
+inline Array normalised_heads(const Array& x, const Tensor& weight, bool layer_norm, double eps) {
   const std::size_t heads = x.shape(1), d = x.shape(3);
-  const bool of_all = weight.rank() == 1 && weight.count() == heads * d;
+  const bool of_all = weight.rank() == 1 && weight.count() == heads * d && heads > 1;
+  return normalised(x, of_all ? Shape{1, 3} : Shape{3}, layer_norm, eps);
+}
+
+/// A weight of heads' rows: one for all heads, or heads × d.
+inline Array by_head(const Tensor& w, std::size_t d) {
+  return shaped(array(w), {w.count() / d, std::size_t{1}, d});
+}
+
+/// The norm of queries or keys.
+inline Array qk_normalised(const Layer& l, const Array& x, const Tensor& weight,
+                           const Tensor& bias) {
   const bool layer_norm = l.settings.qk_norm == QkNorm::layer;
-  const auto by_head = [&](const Tensor& w) {
-    return shaped(array(w), {w.count() / d, std::size_t{1}, d});
-  };
-  const Array unit =
-      normalised(x, of_all ? Shape{1, 3} : Shape{3}, layer_norm, l.settings.qk_norm_eps);
-  Array y = unit * (by_head(weight) + (l.settings.qk_norm_one_plus && !layer_norm ? 1. : 0.));
-  if (!bias.empty()) y += by_head(bias);
+  const double one = l.settings.qk_norm_one_plus && !layer_norm ? 1 : 0;
+  Array y = normalised_heads(x, weight, layer_norm, l.settings.qk_norm_eps) *
+            (by_head(weight, x.shape(3)) + one);
+  if (!bias.empty()) y += by_head(bias, x.shape(3));
   return y;
+}
+
+/// The RMS norm of values, or of heads' results.
+inline Array rms_normalised(const Layer& l, const Array& x, const Tensor& weight) {
+  return normalised_heads(x, weight, false, l.settings.qk_norm_eps) * by_head(weight, x.shape(3));
+}
+
+/// What a gate's numbers become: σ(g), log(1 + eᵍ) or g σ(g).
+inline Array activated_gate(const Layer& l, const Array& g) {
+  const Array sigma = 1 / (1 + xt::exp(-g));
+  switch (l.settings.gate_activation) {
+  case GateActivation::softplus:
+    return xt::maximum(g, 0.) + xt::log1p(xt::exp(-xt::abs(g)));
+  case GateActivation::silu:
+    return g * sigma;
+  default:
+    return sigma;
+  }
 }
 
 /// The keys with the part that all heads share at their end, for latent attention.
@@ -130,16 +157,18 @@ inline Array Formulas::formula(Stage stage) {
   case q:      return clipped(split(linear(at(c_q), l.W_q, l.b_q), d.H), clip_q);    // B, H, T, d_k
   case k:      return clipped(l.W_k_pe.empty() ? own_keys() : with_shared_part(own_keys(), at(k_pe)), clip_k);
   case v:      return clipped(split(linear(l.X_v.empty() ? at(c_kv) : array(l.X_v), l.W_v, l.b_v), d.H_kv), s.clip_qkv);
-  case q_norm: return l.q_norm_weight.empty() ? at(turn_first ? q_rope : q) : clipped(head_norm(l, at(turn_first ? q_rope : q), l.q_norm_weight, l.q_norm_bias), s.clip_qkv);
-  case k_norm: return l.k_norm_weight.empty() ? at(turn_first ? k_rope : k) : clipped(head_norm(l, at(turn_first ? k_rope : k), l.k_norm_weight, l.k_norm_bias), s.clip_qkv);
+  case q_norm: return l.q_norm_weight.empty() ? at(turn_first ? q_rope : q) : clipped(qk_normalised(l, at(turn_first ? q_rope : q), l.q_norm_weight, l.q_norm_bias), s.clip_qkv);
+  case k_norm: return l.k_norm_weight.empty() ? at(turn_first ? k_rope : k) : clipped(qk_normalised(l, at(turn_first ? k_rope : k), l.k_norm_weight, l.k_norm_bias), s.clip_qkv);
+  case v_norm: return l.v_norm_weight.empty() ? at(v) : rms_normalised(l, at(v), l.v_norm_weight);
+  case gate:   return split(linear(at(x), l.W_gate, l.b_gate), d.H);                 // B, H, T, d_v or 1
   case q_rope: return rotated(l, at(turn_first ? q : q_norm));
   case k_rope: return rotated(l, at(turn_first ? k : k_norm));
   case k_all:  return joined(l, l.k_past, at(turn_first ? k_norm : k_rope), l.k_extra); // B, H_kv, S_all, d_k
-  case v_all:  return joined(l, l.v_past, at(v), l.v_extra);                         // B, H_kv, S_all, d_v
+  case v_all:  return joined(l, l.v_past, at(v_norm), l.v_extra);                         // B, H_kv, S_all, d_v
 
   // Tokens meet. All of B, H, T, S_all, but for a row's one number.
   case scores: return product(at(turn_first ? q_norm : q_rope), xt::transpose(for_query_heads(l, at(k_all)), {0, 1, 3, 2}));
-  case scaled: return scale(l) * at(scores);
+  case scaled: return scale(l) * (s.temperature == 0 ? at(scores) : Array(at(scores) * temperatures(l)));
   case capped: return s.softcap == 0 ? at(scaled) : Array(s.softcap * xt::tanh(at(scaled) / s.softcap));
   case biased: return at(capped) + position_bias();
   case masked: return xt::where(hidden(l), -infinity, at(biased) + added_masks(l));
@@ -162,9 +191,12 @@ inline Array Formulas::formula(Stage stage) {
   }
   case head_out: return product(at(weights), for_query_heads(l, at(v_all)));         // B, H, T, d_v
 
+  case head_norm: return l.head_norm_weight.empty() ? at(head_out) : rms_normalised(l, at(head_out), l.head_norm_weight);
+  case gated:    return l.W_gate.empty() && !l.has_given(gate) ? at(head_norm) : Array(at(head_norm) * activated_gate(l, at(gate)));
+
   // The heads side by side.
-  case head_result: return head_results(l, at(head_out));                            // B, H, T, d_out
-  case concat:   return side_by_side(at(head_out));                                  // B, T, H·d_v
+  case head_result: return head_results(l, at(gated));                               // B, H, T, d_out
+  case concat:   return side_by_side(at(gated));                                     // B, T, H·d_v
   case output:   return linear(at(concat), l.W_o, l.b_o);                             // B, T, d_out
   case residual: return array(l.X) + at(output);
   default:       fail("the textbook has no {}", name_of(stage));

@@ -138,6 +138,7 @@ StageWork Counter::count() {
   project(Stage::q, layer_.W_q, head_queries_, dims().H);
   project(Stage::k, layer_.W_k, head_keys_, dims().H_kv);
   project(Stage::v, layer_.W_v, head_keys_, dims().H_kv);
+  project(Stage::gate, layer_.W_gate, head_queries_, dims().H);
   attention();
   linear(Stage::output, layer_.W_o, queries_);
   around();
@@ -155,6 +156,7 @@ Phase phase_of(Stage stage) {
   case Stage::q:
   case Stage::k:
   case Stage::v:
+  case Stage::gate:
     return Phase::projections;
   case Stage::output:
     return Phase::output;

@@ -47,7 +47,7 @@ enum class When : std::uint8_t {
   parallel,
   post,
   inner,
-  gated,
+  gated_mlp,
   plain,
   bare,
   mixture,

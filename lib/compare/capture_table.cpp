@@ -40,6 +40,8 @@ const std::vector<CaptureMeaning>& layer_meanings() {
   {inner, "post_feedforward_layernorm ffn_post_norm post_ffw_norm ln2_post ln2_post.hook_normalized hook_mlp_out", {mlp_add}, {mlp_out}},
   {parallel, "post_attention_layernorm post_layernorm norm_2 ffn_norm mlp_norm ln_2 ln2 norm2 ln2.hook_normalized", {mlp_x}, {resid_pre}},
   {sequential, "post_attention_layernorm post_layernorm norm_2 pre_ffw_norm ffn_norm mlp_norm ffn_layernorm pre_mlp_layernorm pre_feedforward_layernorm final_layer_norm post_attention_norm ln_2 ln2 norm2 ln2.hook_normalized", {mlp_x}, {residual}},
+  {any, "self_attn.gate_proj self_attn.g_proj attn.gate_proj attn.g_proj", {gate}, {x}},
+  {any, "attn_gated attn_out_gated", {concat}, {}},
   {any, "ffn_inp sa_out", {residual}, {}},
   {any, "l_out layer_out", {resid_post}, {}},
   {mixture, "ffn_moe_logits router_logits block_sparse_moe.gate block_sparse_moe.router.layer", {router}, {mlp_x}},
@@ -51,12 +53,12 @@ const std::vector<CaptureMeaning>& layer_meanings() {
   {mixture, "block_sparse_moe moe ffn_out", {mlp_out}, {mlp_x}},
   {mixture, "gate_proj up_proj down_proj act_fn experts w1 w2 w3 gate_up_proj", {}, {}, of_one_expert},
   {mixture, "mlp.gate mlp.router gate router shared_expert_gate topk ffn_moe_topk ffn_moe_weights ffn_moe_weights_norm ffn_moe_weights_scaled ffn_moe_out", {}, {}, of_choice},
-  {gated, "gate_proj ffn_gate feed_forward.w1 mlp.w1 w1 mlp.fc_1 mlp.fc", {mlp_pre}, {mlp_x}},
-  {gated, "mlp.gate", {mlp_pre, mlp_up}, {mlp_x}}, // TensorRT-LLM's gate is the other factor
-  {gated, "up_proj ffn_up ffn_up_b feed_forward.w3 mlp.w3 w3 mlp.up mlp.fc_2", {mlp_up}, {mlp_x}},
+  {gated_mlp, "gate_proj ffn_gate feed_forward.w1 mlp.w1 w1 mlp.fc_1 mlp.fc", {mlp_pre}, {mlp_x}},
+  {gated_mlp, "mlp.gate", {mlp_pre, mlp_up}, {mlp_x}}, // TensorRT-LLM's gate is the other factor
+  {gated_mlp, "up_proj ffn_up ffn_up_b feed_forward.w3 mlp.w3 w3 mlp.up mlp.fc_2", {mlp_up}, {mlp_x}},
   {plain, "mlp.c_fc c_fc mlp.fc mlp.fc1 fc1 mlp.fc_in fc_in mlp.dense_h_to_4h dense_h_to_4h intermediate.dense ffn.lin1 lin1 up_proj ffn_up ffn_up_b", {mlp_pre}, {mlp_x}},
   {plain, "intermediate mlp.act mlp.gelu_impl ffn.activation act_fn activation_fn mlp.gelu intermediate.intermediate_act_fn intermediate_act_fn ffn_gelu ffn_relu ffn_silu ffn_relu_sqr ffn_act", {mlp_act}, {mlp_pre}},
-  {gated, "act_fn mlp.act mlp.act_fn activation_fn ffn_silu ffn_gelu ffn_relu", {}, {mlp_pre}, "the activation without the gated product's other factor"},
+  {gated_mlp, "act_fn mlp.act mlp.act_fn activation_fn ffn_silu ffn_gelu ffn_relu", {}, {mlp_pre}, "the activation without the gated product's other factor"},
   {any, "ffn_swiglu ffn_geglu ffn_reglu ffn_gate_par", {mlp_act}, {}},
   {any, "mlp.down_proj down_proj mlp.c_proj mlp.fc2 fc2 mlp.fc_out fc_out mlp.dense_4h_to_h dense_4h_to_h output.dense ffn.lin2 lin2 feed_forward.w2 mlp.w2 w2 mlp.proj ffn_down ffn_down_b", {mlp_out}, {mlp_act}},
   {any, "ffn_out", {mlp_out}, {}},
@@ -108,7 +110,7 @@ bool holds(When when, const Surroundings& model) {
            model.block->shape == BlockShape::post_inside;
   case When::sequential:
     return model.block->shape == BlockShape::pre;
-  case When::gated:
+  case When::gated_mlp:
     return model.block->mlp.gated();
   case When::plain:
     return !model.block->mlp.gated() && !model.block->mixture;

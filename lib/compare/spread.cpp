@@ -153,7 +153,7 @@ StageNumbers Variances::found(Stage stage) {
   case head_result:
     return of_results();
   case concat: // the same numbers
-    return variances_.at(head_out);
+    return variances_.at(last_of_heads(layer_));
   case experts: // numbers that are not rounded
     return StageNumbers(values_.at(stage).size());
   default:
@@ -180,12 +180,18 @@ StageNumbers Variances::before_kept(Stage stage) {
   case k_pe:
     return of_product(values_.at(input(k_pe)), variances_.at(input(k_pe)), layer_.W_k_pe,
                       values_.at(k_pe));
+  case gate:
+    return of_product(values_.at(x), variances_.at(x), layer_.W_gate, values_.at(gate));
+  case gated:
+    return of_gate();
   case q:
   case k:
   case v:
     return of_projection(stage);
   case q_norm:
   case k_norm:
+  case v_norm:
+  case head_norm:
     return of_head_norm(stage);
   case q_rope:
   case k_rope:

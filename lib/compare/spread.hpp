@@ -97,6 +97,7 @@ private:
   std::pair<FactorRows, FactorRows> factors(Stage last);
   StageNumbers of_maps(Stage stage);
   StageNumbers of_heads();
+  StageNumbers of_gate();
   StageNumbers of_results();
   void keep(StageNumbers& variance, const StageNumbers& y) const;
   Stage input(Stage stage) const;

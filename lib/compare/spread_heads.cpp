@@ -2,6 +2,7 @@
 
 #include <mha/compare/spread_maps.hpp>
 #include <mha/naming/forms.hpp>
+#include <mha/forward/gate.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
@@ -80,7 +81,8 @@ StageNumbers Variances::of_maps(Stage stage) {
 
 StageNumbers Variances::of_heads() {
   const Dims& d = layer_.dims;
-  if (layer_.has_given(Stage::concat)) return of_given(Stage::concat); // the same numbers
+  if (layer_.has_given(Stage::concat) && last_of_heads(layer_) == Stage::head_out)
+    return of_given(Stage::concat); // the same numbers
   const Stage v_of = inputs_of(layer_, Stage::head_out).at(1);
   find(v_of);
   const auto [q, k] = factors(Stage::weights);
@@ -109,11 +111,29 @@ StageNumbers Variances::of_heads() {
   return result;
 }
 
-/// Each head's row of head_out times its rows of W_o.
+/// The heads' results times act(gate), whose slope is taken between two numbers close to it.
+StageNumbers Variances::of_gate() {
+  const std::size_t d_v = layer_.dims.d_v, d_gate = layer_.dims.d_gate;
+  const Stage before = input(Stage::gated);
+  const StageNumbers &z = values_.at(before), &of_z = variances_.at(before),
+                     &g = values_.at(Stage::gate), &of_g = variances_.at(Stage::gate);
+  StageNumbers result(z.size());
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    const std::size_t at = d_gate == 1 ? i / d_v : i;
+    const auto act = [&](double x) { return activated(layer_.settings.gate_activation, x); };
+    constexpr double step = 1e-4;
+    const double slope = (act(g[at] + step) - act(g[at] - step)) / (2 * step), a = act(g[at]);
+    result[i] = a * a * of_z[i] + z[i] * z[i] * (slope * slope * of_g[at] + kept_.of(a));
+  }
+  return result;
+}
+
+/// Each head's row of what W_o multiplies, times its rows of W_o.
 StageNumbers Variances::of_results() {
   const Dims& d = layer_.dims;
-  find(Stage::head_out);
-  const StageNumbers &z = values_.at(Stage::head_out), &of_z = variances_.at(Stage::head_out),
+  const Stage from = last_of_heads(layer_);
+  find(from);
+  const StageNumbers &z = values_.at(from), &of_z = variances_.at(from),
                      &y = values_.at(Stage::head_result);
   StageNumbers result(y.size());
   for_each_rows(d, d.T, [&](const Rows& rows) {

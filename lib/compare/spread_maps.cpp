@@ -80,7 +80,7 @@ MapVariances::Found MapVariances::of(const Rows& rows) {
   parallel_for(rows.count, threads_, [&](std::size_t i) {
     RowValues y;
     for (const auto& [stage, grid] : values) y.rows[index_of(stage)] = grid.row(i);
-    through_scores(y, variances.row(i));
+    through_scores(y, rows.first + i, variances.row(i));
     if (last_ > masked) through_softmax(y, through_exp(y, variances.row(i)), variances.row(i));
   });
   if (info_of(last_).kind == Kind::row) { // in the first column
@@ -138,10 +138,11 @@ void MapVariances::of_given(Stage stage, const double* y, std::size_t n, double*
 }
 
 /// scores … masked. Masked numbers have no error.
-void MapVariances::through_scores(const RowValues& values, double* variance) const {
+void MapVariances::through_scores(const RowValues& values, std::size_t query,
+                                  double* variance) const {
   using enum Stage;
   const std::size_t n = layer_.dims.S_all;
-  const double scale = layer_.scale(), cap = layer_.settings.softcap;
+  const double scale = layer_.scale() * layer_.temperature_of(query), cap = layer_.settings.softcap;
   const Spacing& kept = by_.scores ? kept_ : summed_;
   for (const Stage stage : {Stage::scores, scaled, capped, biased, masked}) {
     const double* y = values[stage];

@@ -40,7 +40,7 @@ private:
   bool is_given(Stage stage, const RowValues& y) const {
     return layer_.has_given(stage) && y[stage];
   }
-  void through_scores(const RowValues& values, double* variance) const;
+  void through_scores(const RowValues& values, std::size_t query, double* variance) const;
   double through_exp(const RowValues& y, double* variance) const;
   double of_row_sum(const RowValues& y, const double* variance) const;
   void through_softmax(const RowValues& y, double of_max, double* variance) const;

@@ -129,15 +129,19 @@ StageNumbers Variances::of_norm(const Norm& norm, const StageNumbers& x,
 }
 
 StageNumbers Variances::of_head_norm(Stage stage) {
-  const bool is_q = stage == Stage::q_norm, rms = layer_.settings.qk_norm == QkNorm::rms;
-  const Tensor& weight = is_q ? layer_.q_norm_weight : layer_.k_norm_weight;
-  const Settings& s = layer_.settings;
+  const bool of_keys = stage == Stage::q_norm || stage == Stage::k_norm;
+  const HeadNormForm form = of_keys ? qk_norm_of(layer_) : rms_norm_of_heads(layer_);
+  const bool rms = form.kind == QkNorm::rms;
+  const Tensor& weight = stage == Stage::q_norm   ? layer_.q_norm_weight
+                         : stage == Stage::k_norm ? layer_.k_norm_weight
+                         : stage == Stage::v_norm ? layer_.v_norm_weight
+                                                  : layer_.head_norm_weight;
   const StageNumbers& x = values_.at(input(stage));
   StageNumbers variance = variances_.at(input(stage));
   const std::size_t n = weight.rank() == 2 ? weight.shape()[1] : weight.count();
-  const std::vector<double> gains = gains_of(weight, s.qk_norm_one_plus && rms, weight.count());
+  const std::vector<double> gains = gains_of(weight, form.one_plus && rms, weight.count());
   for (std::size_t first = 0; first + n <= x.size(); first += n)
-    through_norm(rms ? InputNorm::rms : InputNorm::layer, s.qk_norm_eps, x.data() + first,
+    through_norm(rms ? InputNorm::rms : InputNorm::layer, form.eps, x.data() + first,
                  gains.data() + first % weight.count(), kept_, summed_, variance.data() + first, n);
   return variance;
 }
@@ -240,6 +244,10 @@ StageNumbers Variances::of_sum(Stage stage) {
     sum.resize(values_.at(from).size()), variance.resize(sum.size());
     add_each(sum, values_.at(from)), add_each(variance, variances_.at(from));
     keep(variance, sum); // each partial sum is stored
+  }
+  if (const double scale = layer_.block ? layer_.block->stream_scale : 1;
+      stage == Stage::resid_post && scale != 1) {
+    for (double& one : variance) one *= scale * scale;
   }
   if (stage == Stage::resid_post && layer_.block && layer_.block->shape == BlockShape::post)
     return of_norm(layer_.block->post_block_norm, sum, std::move(variance));

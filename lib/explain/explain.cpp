@@ -24,7 +24,8 @@ constexpr std::array head_stages{
     Stage::q,         Stage::q_norm,  Stage::q_rope,   Stage::scores,
     Stage::scaled,    Stage::capped,  Stage::biased,   Stage::masked,
     Stage::row_max,   Stage::shifted, Stage::exp,      Stage::row_sum,
-    Stage::logsumexp, Stage::weights, Stage::head_out, Stage::head_result};
+    Stage::logsumexp, Stage::weights, Stage::head_out, Stage::gate,
+    Stage::head_norm, Stage::gated,   Stage::head_result};
 
 /// Piece `index` of `pieces` equal ones.
 std::vector<double> piece(const std::vector<double>& values, std::size_t index,
@@ -187,7 +188,7 @@ Explanation facts_of(const Layer& layer, const ExplainRequest& request) {
   if (const auto& tokens = layer.tokens_of(request.batch); request.query < tokens.size())
     result.label = tokens[request.query];
   result.key_labels = labels_of_keys(layer, request.batch);
-  result.scale = layer.scale();
+  result.scale = layer.scale() * layer.temperature_of(request.query);
   result.one_head = request.head.has_value();
   result.has_W_q = !layer.W_q.empty(), result.has_b_q = !layer.b_q.empty();
   result.has_W_o = !layer.W_o.empty(), result.has_b_o = !layer.b_o.empty();
@@ -248,7 +249,7 @@ Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t
   };
   for (Stage stage : token_stages) want(stage);
   for (Stage stage : head_stages) want(stage);
-  const std::optional<Stage> value_rows = last_form(available, {Stage::v, Stage::v_all});
+  const std::optional<Stage> value_rows = last_form(available, {Stage::v, Stage::v_norm, Stage::v_all});
   // The keys' numbers are shown only if one head is explained in full.
   const std::optional<Stage> keys =
       request.head && contains(available, Stage::scores)

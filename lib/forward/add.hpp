@@ -2,6 +2,7 @@
 // Sums of the residual stream.
 
 #include <mha/forward/norm.hpp>
+#include <mha/kernels/rows.hpp>
 
 namespace mha {
 
@@ -32,6 +33,14 @@ public:
   void prepare(const Usage& usage) override { norm_.prepare(usage); }
   void release() override { norm_.release(); }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override {
+    add(rows, from, to);
+    const Matrix<T> y = rows[to];
+    for (std::size_t t = 0; block_.stream_scale != 1 && t < y.rows; ++t)
+      row_scale(y.row(t), y.cols, static_cast<T>(block_.stream_scale));
+  }
+
+private:
+  void add(const TokenRows<T>& rows, Stage from, Stage to) const {
     using enum Stage;
     switch (block_.shape) {
     case BlockShape::attention_only:
@@ -47,7 +56,6 @@ public:
     }
   }
 
-private:
   const TransformerBlock& block_;
   NormOf<T> norm_;
 };

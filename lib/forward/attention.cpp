@@ -2,6 +2,7 @@
 
 #include <mha/forward/add.hpp>
 #include <mha/forward/feed_forward.hpp>
+#include <mha/forward/gate.hpp>
 #include <mha/forward/head.hpp>
 #include <mha/forward/latent.hpp>
 #include <mha/forward/mixture.hpp>
@@ -41,8 +42,13 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
   JoinedKeys<T> W_k(layer, W_k_alone, clip.k);
   Linear<T> W_v(by, layer, layer.W_v, layer.b_v, &layer.X_v, clip.v),
       W_o(by, layer, layer.W_o, layer.b_o);
-  HeadNorm<T> norm_q(layer, layer.q_norm_weight, layer.q_norm_bias);
-  HeadNorm<T> norm_k(layer, layer.k_norm_weight, layer.k_norm_bias);
+  const std::size_t d_k = layer.dims.d_k, d_v = layer.dims.d_v;
+  HeadNorm<T> norm_q(qk_norm_of(layer), d_k, layer.q_norm_weight, layer.q_norm_bias);
+  HeadNorm<T> norm_k(qk_norm_of(layer), d_k, layer.k_norm_weight, layer.k_norm_bias);
+  HeadNorm<T> norm_v(rms_norm_of_heads(layer), d_v, layer.v_norm_weight);
+  HeadNorm<T> norm_z(rms_norm_of_heads(layer), d_v, layer.head_norm_weight);
+  Linear<T> W_gate(by, layer, layer.W_gate, layer.b_gate);
+  Gate<T> times_gate(layer);
   Rotary<T> rotate(layer);
   const PositionBias<T> bias(layer);
   const Stage x_q = has_step(layer, c_q) ? c_q : x, x_kv = has_step(layer, c_kv) ? c_kv : x;
@@ -52,6 +58,11 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
   const TokenStep<T> norm_of_q{q_norm, norm_q, norms_last ? q_rope : q},
       norm_of_k{k_norm, norm_k, norms_last ? k_rope : k};
   const Stage last_q = norms_last ? q_norm : q_rope, last_k = norms_last ? k_norm : k_rope;
+
+  const Stage last = last_of_heads(layer);
+  const auto result_of_head = [&](Band<T>& band) {
+    band.step(head_result, [&](auto y) { W_o.of_head(band.place(), band[last], y); }); // z W_o[h]
+  };
 
   // clang-format off
   // Each token by itself. x: T, d_model. q: H, T, d_k. k: H_kv, S, d_k. v: H_kv, S, d_v
@@ -63,19 +74,24 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
                 {key, {{k, W_k, x_kv},                // clip(X_k W_k + b_k); latent: [c_kv W_k, k_pe]
                        norms_last ? turn_k : norm_of_k,
                        norms_last ? norm_of_k : turn_k}},
-                {key, {{v, W_v, x_kv}}}});            // clip(X_v W_v + b_v)
+                {key, {{v, W_v, x_kv},                // clip(X_v W_v + b_v)
+                       {v_norm, norm_v, v}}},         // norm(v)
+                {query, {{gate, W_gate, x}}}});       // x W_gate + b_gate
 
   // What is attended to: past, current, learned extra, zero. k_all, v_all: H_kv, S_all, d
   run.append(k_all, layer.k_past, last_k, layer.k_extra);
-  run.append(v_all, layer.v_past, v, layer.v_extra);
+  run.append(v_all, layer.v_past, v_norm, layer.v_extra);
 
   // Tokens meet: one head, some queries. scores … weights: H, T, S_all. head_out: H, T, d_v
   run.bands([&](Band<T>& band) {
     band.step(scores, [&](auto s) { band.product_with_keys(band[last_q], s); });      // q kᵀ
     band.each_row([&](Row<T>& row) { softmax(layer, bias, row); });                   // α
     band.step(head_out, [&](auto z) { band.product_with_values(band[weights], z); }); // α v
-    band.step(head_result, [&](auto y) { W_o.of_head(band.place(), band[head_out], y); }); // z W_o[h]
+    if (last == head_out) result_of_head(band);
   });
+  run.together({{query, {{head_norm, norm_z, head_out},   // norm(z)
+                         {gated, times_gate, head_norm}}}}); // z · act(gate)
+  if (last != head_out) run.bands(result_of_head);
 
   // The heads side by side, projected. concat: T, H · d_v. output: T, d_model
   run.together({{query, {{output, W_o, concat}}}});   // concat W_o + b_o
@@ -110,7 +126,7 @@ template <class T> void mixture(const Layer& layer, const Mixture& mix, Schedule
   ChosenExperts<T> choose(mix.routing);
   ExpertWeights<T> weigh(mix.routing);
   Activated<T> activated(mix.form, mix.gated()), activated_shared(shared, shared_up);
-  SharedGate<T> gate(by, layer, mix.shared_gate);
+  SharedGate<T> gate_shared(by, layer, mix.shared_gate);
   ExpertSum<T> sum(mix);
   const bool weighs_input = mix.routing.weighs_input;
   // clang-format off
@@ -128,7 +144,7 @@ template <class T> void mixture(const Layer& layer, const Mixture& mix, Schedule
   run.together({{query, {{shared_pre, W_in, mlp_x},
                          {shared_act, activated_shared, shared_pre}}}});
   run.together({{query, {{shared_out, W_out, shared_act}}}});
-  run.together({{query, {{shared_gate, gate, mlp_x}}}});         // σ(mlp_x W_shared_gate)
+  run.together({{query, {{shared_gate, gate_shared, mlp_x}}}});         // σ(mlp_x W_shared_gate)
   run.together({{query, {{mlp_out, sum, expert_out}}}});         // Σ weight · expert_out + shared_out
   // clang-format on
 }

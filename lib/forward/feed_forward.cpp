@@ -73,12 +73,27 @@ template <class T> void Activated<T>::prepare(const Usage& usage) {
   norm_.prepare(usage);
 }
 
+template <class T>
+void Activated<T>::activate_clamped(Matrix<const T> x, Matrix<T> y) const {
+  const T limit = static_cast<T>(clamp_.limit);
+  const auto at_most = [&](const T* from, T* to) { // NaN stays
+    std::transform(from, from + x.cols, to, [&](T a) { return a > limit ? limit : a; });
+  };
+  std::vector<T> clamped(x.cols);
+  for (std::size_t t = 0; t < y.rows; ++t) {
+    if (!clamp_.after_activation) at_most(x.row(t), clamped.data());
+    activate_row(activation_, clamp_.after_activation ? x.row(t) : clamped.data(), x.cols,
+                 y.row(t));
+    if (clamp_.after_activation) at_most(y.row(t), y.row(t));
+  }
+}
+
 template <class T> void Activated<T>::multiply_by_up(Matrix<const T> up, Matrix<T> y) const {
-  if (clamp_ == 0 && !up_plus_one_) return multiply_rows(up, y);
+  if (!clamp_.present() && !up_plus_one_) return multiply_rows(up, y);
   std::vector<T> factor(up.cols);
   for (std::size_t t = 0; t < y.rows; ++t) {
     std::copy_n(up.row(t), up.cols, factor.data());
-    if (clamp_ > 0) row_clip(factor.data(), up.cols, clamp_);
+    if (clamp_.present()) row_clip(factor.data(), up.cols, static_cast<T>(clamp_.limit));
     for (std::size_t i = 0; i < up.cols; ++i)
       y.row(t)[i] *= up_plus_one_ ? factor[i] + T(1) : factor[i];
   }
@@ -89,12 +104,7 @@ template <class T> void Activated<T>::apply(const TokenRows<T>& rows, Stage from
                     n = std::min(rows.columns().last, rows[to].cols) - first;
   const Matrix<T> y = rows[to].cols_from(first, n);
   const Matrix<const T> x = rows[from].cols_from(first, n);
-  std::vector<T> clamped(clamp_ > 0 ? n : 0);
-  for (std::size_t t = 0; t < y.rows; ++t) {
-    const auto at_most = [&](T number) { return number > clamp_ ? clamp_ : number; }; // NaN stays
-    if (clamp_ > 0) std::transform(x.row(t), x.row(t) + n, clamped.data(), at_most);
-    activate_row(activation_, clamp_ > 0 ? clamped.data() : x.row(t), n, y.row(t));
-  }
+  clamp_.present() ? activate_clamped(x, y) : activate(activation_, x, y);
   if (is_gated_) multiply_by_up(rows[up_].cols_from(first, n), y);
   for (std::size_t t = 0; !b_in_use_.empty() && t < y.rows; ++t)
     row_add(y.row(t), b_in_use_.as<T>().data() + first, n);

@@ -10,12 +10,14 @@ namespace mha {
 template <class T> void activate(Activation activation, Matrix<const T> x, Matrix<T> y);
 
 /// y = norm(act(x) + b), with a gated one's factor: norm(act(x) · up + b); up is mlp_up. Of
-/// experts, x may be clamped from above, up from both sides, and up + 1 be the factor.
+/// experts, up + 1 may be the factor. With a clamp, x or act(x) is limited from above, up from both
+/// sides.
 template <class T> class Activated : public RowOperator<T> {
 public:
   explicit Activated(const FeedForward& mlp)
       : activation_(mlp.activation),
         is_gated_(mlp.gated()),
+        clamp_(mlp.clamp),
         b_(mlp.product_bias),
         norm_(mlp.inner) {}
   explicit Activated(const ModelHead& head)
@@ -26,7 +28,7 @@ public:
   Activated(const ExpertForm& form, bool is_gated)
       : activation_(form.activation),
         is_gated_(is_gated),
-        clamp_(static_cast<T>(form.clamp)),
+        clamp_(form.clamp),
         up_plus_one_(form.up_plus_one),
         norm_(none_) {}
 
@@ -38,13 +40,14 @@ public:
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
 private:
+  void activate_clamped(Matrix<const T> x, Matrix<T> y) const;
   void multiply_by_up(Matrix<const T> up, Matrix<T> y) const;
 
   static inline const Norm none_;
   Activation activation_;
   bool is_gated_;
   Stage up_ = Stage::mlp_up;
-  T clamp_ = 0; ///< 0: any number
+  Clamp clamp_ = {};
   bool up_plus_one_ = false;
   Tensor b_, b_in_use_; ///< in the file's precision, in T
   NormOf<T> norm_;

@@ -1,5 +1,6 @@
 #include <mha/forward/mixture.hpp>
 
+#include <mha/kernels/activations.hpp>
 #include <mha/kernels/rows.hpp>
 #include <mha/schedule/experts.hpp>
 
@@ -13,13 +14,8 @@ namespace mha {
 
 namespace {
 
-template <class T> T sigmoid(T x) {
-  return T(1) / (T(1) + std::exp(-x));
-}
-
-/// √log(1 + eˣ), without overflow.
 template <class T> T root_of_softplus(T x) {
-  return std::sqrt(std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x))));
+  return std::sqrt(softplus(x));
 }
 
 template <class T> void softmax_row(T* row, std::size_t n) {
@@ -72,6 +68,7 @@ void RouterScores<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) cons
   const Matrix<T> y = rows[to];
   for (std::size_t t = 0; t < y.rows; ++t) {
     std::copy_n(x.row(t), y.cols, y.row(t));
+    if (softcap_ > 0) row_softcap(y.row(t), y.cols, softcap_);
     switch (score_) {
     case RouterScore::softmax:
       softmax_row(y.row(t), y.cols);

@@ -5,15 +5,19 @@
 
 namespace mha {
 
-/// router_scores of router: softmax over the experts, σ, √log(1 + eˣ), or the logits themselves.
+/// router_scores of router, capped where the routing caps it: softmax over the experts, σ, √log(1 +
+/// eˣ), or the logits themselves.
 template <class T> class RouterScores : public RowOperator<T> {
 public:
-  explicit RouterScores(const Routing& routing) : score_(routing.score) {}
+  explicit RouterScores(const Routing& routing)
+      : score_(routing.score),
+        softcap_(static_cast<T>(routing.softcap)) {}
   Needs needs() const override { return Needs::row; }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
 private:
   RouterScore score_;
+  T softcap_; ///< 0: none
 };
 
 /// experts of router_scores: the n with the largest score + bias, of the best groups where experts

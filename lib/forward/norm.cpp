@@ -118,8 +118,16 @@ template <class T> void InputNormOf<T>::apply(const TokenRows<T>& rows, Stage, S
                rows.of(layer_.X), rows[to]);
 }
 
+HeadNormForm qk_norm_of(const Layer& layer) {
+  const Settings& s = layer.settings;
+  return {s.qk_norm, s.qk_norm_eps, s.qk_norm_one_plus, s.clip_qkv};
+}
+
+HeadNormForm rms_norm_of_heads(const Layer& layer) {
+  return {QkNorm::rms, layer.settings.qk_norm_eps, false, 0};
+}
+
 template <class T> void HeadNorm<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
-  const Settings& s = layer_.settings;
   const std::size_t n = width(), own = weight_.rank() == 2 ? n : 0; // of each head, or every head's
   const Matrix<const T> x = rows[from];
   const Matrix<T> y = rows[to];
@@ -129,13 +137,13 @@ template <class T> void HeadNorm<T>::apply(const TokenRows<T>& rows, Stage from,
     const Matrix<const T> in = x.cols_from(head * n, n);
     const Matrix<T> out = y.cols_from(head * n, n);
     const T* weight = weight_.as<T>().data() + head * own;
-    if (s.qk_norm == QkNorm::rms)
-      rms_norm(in, weight, s.qk_norm_eps, s.qk_norm_one_plus, out);
+    if (form_.kind == QkNorm::rms)
+      rms_norm(in, weight, form_.eps, form_.one_plus, out);
     else
-      layer_norm(in, weight, bias ? bias + head * own : nullptr, s.qk_norm_eps, false, out);
-    if (s.clip_qkv > 0)
+      layer_norm(in, weight, bias ? bias + head * own : nullptr, form_.eps, false, out);
+    if (form_.clip > 0)
       for (std::size_t i = 0; i < out.rows; ++i)
-        row_clip(out.row(i), n, static_cast<T>(s.clip_qkv));
+        row_clip(out.row(i), n, static_cast<T>(form_.clip));
   }
 }
 

@@ -52,21 +52,35 @@ private:
   const Layer& layer_;
 };
 
-/// RMS or layer norm of queries or keys, clipped where the layer clips. The weight is d_k long,
-/// one for every head; heads × d_k, each head's own (Cohere, StableLM); or as long as the
-/// projection: then the whole row is one.
+/// What a norm of heads does: of which kind it is, and by how much its results are clipped.
+struct HeadNormForm {
+  QkNorm kind = QkNorm::rms;
+  double eps = 1e-6;
+  bool one_plus = false;
+  double clip = 0; ///< 0: not
+};
+/// Of queries and keys, as the layer's settings have it; of values and heads' results.
+HeadNormForm qk_norm_of(const Layer& layer);
+HeadNormForm rms_norm_of_heads(const Layer& layer);
+
+/// RMS or layer norm of heads' rows: queries, keys, values or results. The weight is one head long
+/// (`width`), one for every head; heads × width, each head's own (Cohere, StableLM); or as long as
+/// all heads: then the whole row is one.
 template <class T> class HeadNorm : public RowOperator<T> {
 public:
-  HeadNorm(const Layer& layer, const Tensor& weight, const Tensor& bias)
-      : layer_(layer), weight_(weight), bias_(bias) {}
-  Needs needs() const override { return width() == layer_.dims.d_k ? Needs::head : Needs::row; }
+  HeadNorm(const HeadNormForm& form, std::size_t width, const Tensor& weight,
+           const Tensor& bias = none_)
+      : form_(form), head_width_(width), weight_(weight), bias_(bias) {}
+  Needs needs() const override { return width() == head_width_ ? Needs::head : Needs::row; }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
 private:
-  const Layer& layer_;
   /// Of what is normalised together.
   std::size_t width() const { return weight_.rank() == 2 ? weight_.shape()[1] : weight_.count(); }
 
+  static inline const Tensor none_;
+  HeadNormForm form_;
+  std::size_t head_width_;
   const Tensor &weight_, &bias_;
 };
 

@@ -42,6 +42,10 @@ Frequencies llama3(const RotaryInput& of) {
   for (double& frequency : theta) {
     const double wavelength = 2 * M_PI / frequency;
     if (wavelength < high) continue;
+    if (low == high) { // no band between them (Llama 4)
+      if (wavelength > low) frequency /= s.rope_factor;
+      continue;
+    }
     const double smooth = (s.rope_original_length / wavelength - s.rope_low_freq_factor) /
                           (s.rope_high_freq_factor - s.rope_low_freq_factor);
     frequency = wavelength > low ? frequency / s.rope_factor

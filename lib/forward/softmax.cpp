@@ -37,7 +37,7 @@ template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias,
   };
 
   row.step(scores, [](K) {});               // q kᵀ, a product of the band's
-  row.scale(static_cast<T>(layer.scale())); // scores · scale
+  row.scale(static_cast<T>(layer.scale() * layer.temperature_of(at.query))); // scores · scale
   row.step(capped, [&](K keys) {            // softcap · tanh(scaled / softcap)
     row_softcap(keys.begin(), keys.size(), static_cast<T>(layer.settings.softcap));
   });

@@ -61,8 +61,9 @@ Selection HeadMeasuring::selection() const {
 void HeadMeasuring::end_first(const Plan& part) {
   rest_ = layer_;
   if (contains(kept_, Stage::concat)) {
-    rest_.given[index_of(Stage::head_out)] = tokens_->tensor(Stage::concat);
-    rest_.given_set.add(Stage::head_out);
+    const Stage of_heads = last_of_heads(layer_); // the same numbers
+    rest_.given[index_of(of_heads)] = tokens_->tensor(Stage::concat);
+    rest_.given_set.add(of_heads);
   }
   if (contains(available_, Stage::head_result))
     results_.emplace(layer_,

@@ -59,12 +59,22 @@ struct Norm {
   bool present() const { return kind != InputNorm::none; }
 };
 
+/// Limits inside of a gated feed-forward: the gate is at most `limit`, before its activation (as
+/// GPT-OSS does) or after it (Step-3.5), the other factor within ± `limit`.
+struct Clamp {
+  double limit = 0; ///< 0: any number
+  bool after_activation = false;
+
+  bool present() const { return limit > 0; }
+};
+
 /// mlp_out = act(x W_in + b_in) W_out + b_out; a gated one multiplies by x W_up + b_up.
 struct FeedForward {
   LinearMap in, up, out;
   Activation activation = Activation::gelu;
   Tensor product_bias; ///< added to a gated one's product (TransformerLens)
   Norm inner;          ///< of what `out` multiplies (solu_ln)
+  Clamp clamp = {};
 
   bool present() const { return out.present(); }
   bool gated() const { return up.present(); }
@@ -82,6 +92,7 @@ enum class ExpertWeight : std::uint8_t { as_is, renormalised, softmax_chosen };
 struct Routing {
   std::size_t chosen = 1; ///< n
   RouterScore score = RouterScore::softmax;
+  double softcap = 0;     ///< of the logits before their score, softcap · tanh(x / softcap); 0: none
   Tensor bias;            ///< E, added to scores for choosing only; empty: none
   std::size_t groups = 1; ///< experts of the best `kept_groups` are chosen from
   std::size_t kept_groups = 1;
@@ -95,7 +106,7 @@ struct Routing {
 /// What an expert does between its maps.
 struct ExpertForm {
   Activation activation = Activation::silu;
-  double clamp = 0;         ///< the gate is at most this, the other factor within ± this; 0: any
+  Clamp clamp = {};
   bool up_plus_one = false; ///< act(gate) · (up + 1), as GPT-OSS does
 };
 
@@ -122,6 +133,7 @@ struct TransformerBlock {
   Norm post_block_norm;     ///< makes resid_post, in a post-norm block
   FeedForward mlp;
   std::shared_ptr<const Mixture> mixture; ///< in the place of `mlp`, or null
+  double stream_scale = 1; ///< of the stream after the block (Gemma 4's layer_scalar)
 
   /// Whether something follows attention: a dense feed-forward or a mixture.
   bool has_feed_forward() const { return mlp.present() || mixture; }

@@ -15,6 +15,7 @@ const std::array<DimInfo, dim_count> letters{{
     {d_model, "d_model", Axis::width, &Dims::d_model, "columns (d_model)"},
     {d_k, "d_k", Axis::width, &Dims::d_k, "numbers per query and key (d_k)"},
     {d_v, "d_v", Axis::width, &Dims::d_v, "numbers per value (d_v)"},
+    {d_gate, "d_v or 1", Axis::width, &Dims::d_gate, "numbers of a head's gate"},
     {H_d_v, "H·d_v", Axis::width, nullptr, "columns (H·d_v)"},
     {d_out, "d_model", Axis::width, &Dims::d_out, "output columns"},
     {r_q, "r_q", Axis::width, &Dims::r_q, "compressed columns (r_q)"},

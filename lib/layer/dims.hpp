@@ -23,6 +23,7 @@ enum class Dim : std::uint8_t {
   d_model,
   d_k,
   d_v,
+  d_gate,
   H_d_v,
   d_out,
   r_q,
@@ -69,6 +70,7 @@ struct Dims {
   std::size_t H = 0, H_kv = 0;
   std::size_t d_model = 0; ///< width of X
   std::size_t d_k = 0, d_v = 0;
+  std::size_t d_gate = 0; ///< numbers of a head's gate: d_v, or 1
   std::size_t d_out = 0; ///< width of the output
   std::size_t r_q = 0,
               r_kv = 0; ///< widths of latent attention's compressed queries, keys and values

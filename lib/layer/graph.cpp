@@ -187,7 +187,7 @@ StageSet available_stages(const Layer& layer) {
   for (const StageInfo& info : stages()) add(info);
   // A given concatenation can be split again.
   if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
-    available.add(Stage::head_out);
+    available.add(last_of_heads(layer));
     if (!lacks_output_projection(layer, Stage::head_result)) available.add(Stage::head_result);
   }
   return available;
@@ -272,6 +272,10 @@ std::string why_not_derived(const Layer& layer, Stage stage, const StageSet& ava
                          name_of(input));
   if (layer.settings.columns)
     return fmt::format("{}: tokens are rows here, and the layer's are columns", name_of(stage));
+  if ((stage == Stage::value_norms || stage == Stage::value_norms_sum) &&
+      last_of_heads(layer) != Stage::head_out)
+    return fmt::format("{} is of values that W_o multiplies: here {} is between", name_of(stage),
+                       name_of(last_of_heads(layer)));
   if (stage != Stage::rollout) return "";
   if (dims.T != dims.S_all || !layer.X_k.empty())
     return fmt::format("rollout is of self-attention, whose keys are the queries' tokens: {} "

@@ -1,5 +1,7 @@
 #include <mha/layer/layer.hpp>
 
+#include <mha/layer/graph.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -34,6 +36,18 @@ std::ptrdiff_t Layer::query_position(std::size_t batch, std::size_t t) const {
   return static_cast<std::ptrdiff_t>(t) + causal_offset(batch);
 }
 
+double Layer::temperature_of(std::size_t t) const {
+  const Settings& s = settings;
+  if (s.temperature == 0) return 1;
+  const auto first = static_cast<double>(
+      s.rope_offset.value_or(static_cast<std::int64_t>(dims.past)));
+  const double position =
+      positions.empty() ? first + static_cast<double>(t) : positions.as<double>()[t];
+  const double steps = std::floor((position + static_cast<double>(s.temperature_offset)) /
+                                  static_cast<double>(s.temperature_length));
+  return 1 + s.temperature * std::log1p(std::max(0.0, steps));
+}
+
 Shape Layer::shape_of(Stage stage) const {
   const StageInfo& info = info_of(stage);
   Shape shape;
@@ -41,6 +55,17 @@ Shape Layer::shape_of(Stage stage) const {
   for (Dim letter : info.letters) shape.push_back(dims.size_of(letter));
   if (settings.columns && info.kind != Kind::row) std::iter_swap(shape.end() - 1, shape.end() - 2);
   return shape;
+}
+
+Stage last_of_heads(const Layer& layer) {
+  return has_step(layer, Stage::gated)       ? Stage::gated
+         : has_step(layer, Stage::head_norm) ? Stage::head_norm
+                                             : Stage::head_out;
+}
+
+bool norms_heads_together(const Layer& layer) {
+  const Tensor& weight = layer.head_norm_weight;
+  return !weight.empty() && weight.rank() == 1 && weight.count() != layer.dims.d_v;
 }
 
 bool norms_after_rotation(const Layer& layer) {

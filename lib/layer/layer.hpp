@@ -49,6 +49,8 @@ struct LayerTensors {
   /// d_k; heads, d_k: each head its own; or the whole projection's width: over all heads.
   Tensor q_norm_weight, k_norm_weight;
   Tensor q_norm_bias, k_norm_bias; ///< as the weights; for QkNorm::layer
+  Tensor v_norm_weight, head_norm_weight; ///< likewise, RMS: of values, and of heads' results
+  Tensor W_gate, b_gate;           ///< d_model, H · d_v or H: a number an element, or a head
   /// T, or 3, T for mrope: rotary positions of the tokens, f64; empty: offset + 0 … T − 1
   Tensor positions;
   Tensor rope_short_factor, rope_long_factor; ///< rope_dims / 2, f64: longrope's divisors
@@ -142,6 +144,9 @@ struct MHA_API Layer : LayerTensors, LayerFacts {
   double scale() const;
   /// How far the causal diagonal is shifted: query t may see key positions ≤ t + offset.
   std::ptrdiff_t causal_offset(std::size_t batch) const;
+  /// What the scores of query t are multiplied by beside the scale: 1 + β ln(1 + ⌊(p + offset) /
+  /// length⌋) at its position p (Llama 4); 1 without a temperature.
+  double temperature_of(std::size_t t) const;
   /// The position of query t among the keys, for windows and ALiBi.
   std::ptrdiff_t query_position(std::size_t batch, std::size_t t) const;
 
@@ -159,6 +164,11 @@ struct MHA_API Layer : LayerTensors, LayerFacts {
 
 /// Whether queries and keys are normalised after their rotation, not before.
 bool norms_after_rotation(const Layer& layer);
+
+/// The last step of a head by itself, which W_o multiplies: gated, head_norm or head_out.
+Stage last_of_heads(const Layer& layer);
+/// Whether heads' results are normalised over more than one head's numbers.
+bool norms_heads_together(const Layer& layer);
 
 /// Of a stage whose columns are those of a token's chosen experts side by side, how many experts
 /// they are; 0 of any other stage. Users see such a stage as (T, n, columns of one).

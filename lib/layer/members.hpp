@@ -42,10 +42,10 @@ template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
 
 /// use(member) for each of a part's members that decide a number.
 template <Is<Dims> L, class Use> void each_member(L& dims, Use&& use) {
-  auto& [B, batched, T, S, past, extra, zero, S_all, H, H_kv, d_model, d_k, d_v, d_out, r_q, r_kv,
-         d_pe, d_ff, vocabulary, E, n, I, I_shared] = dims;
+  auto& [B, batched, T, S, past, extra, zero, S_all, H, H_kv, d_model, d_k, d_v, d_gate, d_out, r_q,
+         r_kv, d_pe, d_ff, vocabulary, E, n, I, I_shared] = dims;
   use(B), use(batched), use(T), use(S), use(past), use(extra), use(zero), use(S_all);
-  use(H), use(H_kv), use(d_model), use(d_k), use(d_v), use(d_out);
+  use(H), use(H_kv), use(d_model), use(d_k), use(d_v), use(d_gate), use(d_out);
   use(r_q), use(r_kv), use(d_pe), use(d_ff), use(vocabulary);
   use(E), use(n), use(I), use(I_shared);
 }
@@ -78,15 +78,20 @@ template <Is<Norm> L, class Use> void each_member(L& norm, Use&& use) {
 }
 
 template <Is<FeedForward> L, class Use> void each_member(L& mlp, Use&& use) {
-  auto& [in, up, out, activation, product_bias, inner] = mlp;
-  use(in), use(up), use(out), use(activation), use(product_bias), use(inner);
+  auto& [in, up, out, activation, product_bias, inner, clamp] = mlp;
+  use(in), use(up), use(out), use(activation), use(product_bias), use(inner), use(clamp);
+}
+
+template <Is<Clamp> L, class Use> void each_member(L& clamp, Use&& use) {
+  auto& [limit, after_activation] = clamp;
+  use(limit), use(after_activation);
 }
 
 template <Is<Routing> L, class Use> void each_member(L& routing, Use&& use) {
-  auto& [chosen, score, bias, groups, kept_groups, group_score, masked_are_zero, weight, factor,
+  auto& [chosen, score, softcap, bias, groups, kept_groups, group_score, masked_are_zero, weight, factor,
          weighs_input] = routing;
   use(chosen), use(score), use(bias), use(groups), use(kept_groups), use(group_score);
-  use(masked_are_zero), use(weight), use(factor), use(weighs_input);
+  use(softcap), use(masked_are_zero), use(weight), use(factor), use(weighs_input);
 }
 
 template <Is<Mixture> L, class Use> void each_member(L& mixture, Use&& use) {
@@ -101,10 +106,11 @@ template <Is<ExpertForm> L, class Use> void each_member(L& form, Use&& use) {
 }
 
 template <Is<TransformerBlock> L, class Use> void each_member(L& block, Use&& use) {
-  auto& [shape, post_attention_norm, pre_mlp_norm, post_mlp_norm, post_block_norm, mlp, mixture] =
-      block;
+  auto& [shape, post_attention_norm, pre_mlp_norm, post_mlp_norm, post_block_norm, mlp, mixture,
+         stream_scale] = block;
   use(shape), use(post_attention_norm), use(pre_mlp_norm);
   use(post_mlp_norm), use(post_block_norm), use(mlp), use(mixture);
+  use(stream_scale);
 }
 
 template <Is<ModelHead> L, class Use> void each_member(L& head, Use&& use) {

@@ -50,6 +50,12 @@ std::size_t heads(std::string_view text) {
   return static_cast<std::size_t>(value);
 }
 
+std::size_t positive_count(std::string_view text) {
+  const std::size_t value = whole(text);
+  if (value == 0) expected("a positive number");
+  return value;
+}
+
 double not_negative(std::string_view text) {
   const double value = number(text);
   if (value < 0) expected("a number that is not negative");
@@ -90,6 +96,9 @@ template <> struct Words<RopeScaling> {
   static constexpr std::array words{"none", "linear", "llama3", "dynamic", "yarn", "longrope"};
 };
 template <> struct Words<QkNorm> { static constexpr std::array words{"rms", "layer"}; };
+template <> struct Words<GateActivation> {
+  static constexpr std::array words{"sigmoid", "softplus", "silu"};
+};
 template <> struct Words<Alibi> {
   static constexpr std::array words{"false", "true", "bloom", "falcon", "mpt"};
 };
@@ -189,6 +198,10 @@ const SettingInfo setting_table[] = {
   {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "where the diagonal of causal and windows is when T ≠ S: from the first key, or to the last; auto: from the first current key, with kv_lengths to the last valid one", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},
   {"window_left", SettingKind::integer, "L", "keys before the query that it may attend to (with its own, L + 1); -1 = all", "left_window_size", store<&S::window_left, window>, load<&S::window_left>},
   {"window_right", SettingKind::integer, "R", "keys after the query that it may attend to; -1 = all", "right_window_size", store<&S::window_right, window>, load<&S::window_right>},
+  {"window_chunk", SettingKind::count, "N", "a query sees only the keys of its own chunk of N positions (Llama 4); 0 = all", "", store<&S::window_chunk, whole>, load<&S::window_chunk>},
+  {"temperature", SettingKind::number, "NUMBER", "scores of the query at position p are multiplied by 1 + this · ln(1 + ⌊(p + temperature_offset) / temperature_length⌋); 0 = off", "", store<&S::temperature, not_negative>, load<&S::temperature>},
+  {"temperature_length", SettingKind::count, "N", "temperature: positions from one value to the next", "", store<&S::temperature_length, positive_count>, load<&S::temperature_length>},
+  {"temperature_offset", SettingKind::count, "N", "temperature: what is added to the position (Llama 4: 1)", "", store<&S::temperature_offset, whole>, load<&S::temperature_offset>},
   {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, not_negative>, load<&S::softcap>},
   {"rope", SettingKind::choice, "none|half|interleaved", "rotary position embedding: pairs (i, i + d/2) or (2i, 2i + 1)", "rope_style", store<&S::rope, choice<Rope>>, load_word<&S::rope>},
   {"rope_base", SettingKind::number, "NUMBER", "base of the rotary frequencies", "rope_theta", store<&S::rope_base, positive>, load<&S::rope_base>},
@@ -225,6 +238,7 @@ const SettingInfo setting_table[] = {
   {"qk_norm_eps", SettingKind::number, "NUMBER", "epsilon of QK normalisation, and of latent attention's", "", store<&S::qk_norm_eps, not_negative>, load<&S::qk_norm_eps>},
   {"norm_after_rotation", SettingKind::boolean, "", "queries and keys are rotated first, then normalised (Hunyuan)", "", store<&S::norm_after_rotation, boolean>, load<&S::norm_after_rotation>},
   {"qk_norm_one_plus", SettingKind::boolean, "", "QK normalisation multiplies by 1 + weight", "", store<&S::qk_norm_one_plus, boolean>, load<&S::qk_norm_one_plus>},
+  {"gate_activation", SettingKind::choice, "sigmoid|softplus|silu", "what the gate of W_gate goes through before it multiplies the heads' results", "", store<&S::gate_activation, choice<GateActivation>>, load_word<&S::gate_activation>},
   {"residual", SettingKind::boolean, "", "add the stage residual = X + output", "", store<&S::residual, boolean>, load<&S::residual>},
   {"zero_attn", SettingKind::boolean, "", "append one zero key and value", "add_zero_attn", store<&S::zero_attn, boolean>, load<&S::zero_attn>},
   {"softmax", SettingKind::choice, "stable|naive", "naive: without subtracting the row's maximum, to see it overflow", "", store<&S::softmax, choice<Softmax>>, load_word<&S::softmax>},

@@ -25,6 +25,8 @@ enum class CausalAlign : std::uint8_t { automatic, top_left, bottom_right };
 enum class Rope : std::uint8_t { none, half, interleaved };
 enum class RopeScaling : std::uint8_t { none, linear, llama3, dynamic, yarn, longrope };
 enum class QkNorm : std::uint8_t { rms, layer };
+/// What the gate of the heads' results goes through: σ(g), log(1 + eᵍ), g σ(g).
+enum class GateActivation : std::uint8_t { sigmoid, softplus, silu };
 /// The form of the slopes: as in the paper, or as a family computes them.
 enum class Alibi : std::uint8_t { none, paper, bloom, falcon, mpt };
 /// `stable` subtracts the row's maximum before exp; `naive` does not, and may overflow.
@@ -47,7 +49,10 @@ struct Settings {
   bool causal = false;
   CausalAlign causal_align = CausalAlign::automatic;
   std::int64_t window_left = -1, window_right = -1; ///< −1 = unbounded; left L keeps L + 1 keys
+  std::size_t window_chunk = 0; ///< a query sees its own chunk of this many positions; 0 = all
   double softcap = 0;                               ///< 0 = none
+  double temperature = 0; ///< β: scores of position p · (1 + β ln(1 + ⌊(p + offset) / length⌋))
+  std::size_t temperature_length = 8192, temperature_offset = 0;
   Rope rope = Rope::none;
   double rope_base = 10000;
   std::size_t rope_dims = 0;  ///< rotated dimensions of a head; 0 = all from rope_first on
@@ -74,6 +79,7 @@ struct Settings {
   double qk_norm_eps = 1e-6;
   bool qk_norm_one_plus = false;    ///< the weight is 1 + w
   bool norm_after_rotation = false; ///< q and k are rotated first, then normalised
+  GateActivation gate_activation = GateActivation::sigmoid;
   bool residual = false;
   bool zero_attn = false;
   Softmax softmax = Softmax::stable;

@@ -25,6 +25,15 @@ bool has_q_norm(const Layer& layer) {
 bool has_k_norm(const Layer& layer) {
   return !layer.k_norm_weight.empty();
 }
+bool has_v_norm(const Layer& layer) {
+  return !layer.v_norm_weight.empty();
+}
+bool has_gate(const Layer& layer) {
+  return !layer.W_gate.empty() || layer.has_given(gate);
+}
+bool has_head_norm(const Layer& layer) {
+  return !layer.head_norm_weight.empty();
+}
 bool has_rope(const Layer& layer) {
   return layer.settings.rope != Rope::none;
 }
@@ -78,6 +87,9 @@ bool is_mixture(const Layer& layer) {
 bool weighs_input(const Layer& layer) {
   return is_mixture(layer) && mixture_of(layer)->routing.weighs_input;
 }
+bool has_no_gate(const Layer& layer) {
+  return !has_gate(layer) && !layer.has_given(gated);
+}
 bool is_dense(const Layer& layer) {
   return !is_mixture(layer);
 }
@@ -95,10 +107,12 @@ const std::array<StageInfo, stage_count> table{{
   {v, "v", Kind::token, Section::heads, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {c_kv}, "hook_v value_states Vcur"},
   {q_norm, "q_norm", Kind::token, Section::heads, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, "", has_q_norm},
   {k_norm, "k_norm", Kind::token, Section::heads, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, "", has_k_norm},
+  {v_norm, "v_norm", Kind::token, Section::heads, {H_kv, S, d_v}, "norm(v)", "values after their normalisation", "if it has v_norm.weight", {v}, "", has_v_norm},
   {q_rope, "q_rope", Kind::token, Section::heads, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q", has_rope},
   {k_rope, "k_rope", Kind::token, Section::heads, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k", has_rope},
   {k_all, "k_all", Kind::token, Section::heads, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, "", has_other_keys},
-  {v_all, "v_all", Kind::token, Section::heads, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v}, "", has_other_keys},
+  {v_all, "v_all", Kind::token, Section::heads, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v_norm}, "", has_other_keys},
+  {gate, "gate", Kind::token, Section::heads, {H, T, d_gate}, "x W_gate + b_gate", "the gate of the heads' results, before its activation: a number an element, or a head", "if it has W_gate", {x}, "", has_gate},
   {scores, "scores", Kind::map, Section::scores, {H, T, S_all}, "q kᵀ", "dot products, before any scaling", "always", {q_rope, k_all}, "kq attn_raw"},
   {scaled, "scaled", Kind::map, Section::scores, {H, T, S_all}, "scores · scale", "scores after scaling", "always", {scores}, "attn_scaled"},
   {capped, "capped", Kind::map, Section::scores, {H, T, S_all}, "softcap · tanh(scaled / softcap)", "after the soft cap", "if softcap is set", {scaled}, "", has_softcap},
@@ -112,8 +126,10 @@ const std::array<StageInfo, stage_count> table{{
   {weights, "weights", Kind::map, Section::softmax, {H, T, S_all}, "exp / row_sum", "softmax over the keys: α", "always", {exp, row_sum},
    "alpha attn att pattern probs attention_probs attentions hook_pattern attn_softmax kq_soft_max attn_probs attn_output_weights"},
   {head_out, "head_out", Kind::token, Section::results, {H, T, d_v}, "weights v", "each head's weighted sum of values", "always", {weights, v_all}, "z hook_z kqv"},
-  {head_result, "head_result", Kind::head_result, Section::results, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result"},
-  {concat, "concat", Kind::token, Section::joined, {T, H_d_v}, "heads side by side", "the heads' outputs, concatenated", "always", {head_out}, ""},
+  {head_norm, "head_norm", Kind::token, Section::results, {H, T, d_v}, "norm(head_out)", "the heads' results after their normalisation", "if it has head_norm.weight", {head_out}, "", has_head_norm},
+  {gated, "gated", Kind::token, Section::results, {H, T, d_v}, "head_out · act(gate)", "the heads' results times their gate", "if it has W_gate", {head_norm, gate}, "", has_gate},
+  {head_result, "head_result", Kind::head_result, Section::results, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {gated}, "result hook_result"},
+  {concat, "concat", Kind::token, Section::joined, {T, H_d_v}, "heads side by side", "the heads' outputs, concatenated", "always", {gated}, ""},
   {output, "output", Kind::token, Section::joined, {T, d_out}, "concat W_o + b_o", "the layer's output", "always", {concat}, "y o out attn_out hook_attn_out"},
   {attn_add, "attn_add", Kind::token, Section::block, {T, d_out}, "norm(output)", "what attention adds to the stream", "in a whole model, if a norm follows output", {output}, ""},
   {residual, "residual", Kind::token, Section::sum, {T, d_out}, "X + output", "the input added back; in a post-norm block the sum before the norm", "if residual is set; in a whole model, but in parallel blocks", {attn_add}, "hook_resid_mid resid_mid", has_residual},
@@ -155,6 +171,8 @@ const std::vector<OtherInputs> other_inputs_table{
     {k_all, norms_after_rotation, {k_norm}},
     {scores, norms_after_rotation, {q_norm, k_all}},
     {v, has_own_values, {}},
+    {head_result, has_no_gate, {head_norm}},
+    {concat, has_no_gate, {head_norm}},
     // q · r, and k · r, of the distance's vector r.
     {biased, has_relative_key, {capped, q_rope}},
     {biased, has_relative_key_query, {capped, q_rope, k_all}},

@@ -136,7 +136,7 @@ public:
   explicit PastOf(const Layer& layer)
       : layer_(layer),
         keys_(inputs_of(layer, Stage::scores).back()),
-        values_(last_step(layer, {Stage::v_all, Stage::v})),
+        values_(inputs_of(layer, Stage::head_out).back()),
         kept_(layer, {keys_, values_}) {
     if (!layer.settings.causal || !layer.X_k.empty())
       fail("a past is of causal self-attention: tokens of other layers see those that come later");
@@ -154,10 +154,6 @@ public:
   }
 
 private:
-  static Stage last_step(const Layer& layer, std::initializer_list<Stage> forms) {
-    return *std::ranges::find_if(forms, [&](Stage stage) { return has_step(layer, stage); });
-  }
-
   Layer layer_;
   Stage keys_, values_;
   Trace kept_;

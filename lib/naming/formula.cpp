@@ -1,12 +1,14 @@
 #include <mha/naming/formula.hpp>
 
+#include <mha/layer/graph.hpp>
+
 namespace mha {
 
 namespace {
 
 /// `input` W + b, without what is absent; W `input` where tokens are columns.
 std::string projected(const Layer& layer, const std::string& input, const Tensor& W,
-                      const Tensor& b, char letter) {
+                      const Tensor& b, std::string_view letter) {
   std::string formula = input;
   if (!W.empty())
     formula = layer.settings.columns ? fmt::format("W_{} {}", letter, input)
@@ -34,16 +36,17 @@ std::string mapped(std::string_view x, const LinearMap& map, std::string_view na
 }
 
 /// The scores of a router.
-std::string_view scored(RouterScore score) {
-  switch (score) {
+std::string scored(const Routing& routing) {
+  const std::string x = routing.softcap > 0 ? "cap(router)" : "router";
+  switch (routing.score) {
   case RouterScore::softmax:
-    return "softmax(router)";
+    return fmt::format("softmax({})", x);
   case RouterScore::sigmoid:
-    return "σ(router)";
+    return fmt::format("σ({})", x);
   case RouterScore::sqrt_softplus:
-    return "√log(1 + e^router)";
+    return fmt::format("√log(1 + e^{})", x);
   case RouterScore::logits:
-    return "router";
+    return x;
   }
   return "";
 }
@@ -73,7 +76,8 @@ std::string expert_act(const Mixture& mixture) {
                               : mixture.form.up_plus_one ? " · (mlp_up + 1)"
                                                          : " · mlp_up";
   return fmt::format("act(mlp_pre){}{}", up,
-                     mixture.form.clamp > 0 ? fmt::format(", within {}", mixture.form.clamp) : "");
+                     mixture.form.clamp.present() ? fmt::format(", within {}", mixture.form.clamp.limit)
+                                                  : "");
 }
 
 /// The formula of a step of a mixture; "": the table's.
@@ -84,7 +88,7 @@ std::string of_mixture(const Layer& layer, const Mixture& mixture, Stage stage) 
   case Stage::router:
     return mapped("mlp_x", mixture.router, "router");
   case Stage::router_scores:
-    return std::string(scored(mixture.routing.score));
+    return scored(mixture.routing);
   case Stage::experts:
     return chosen(layer, mixture.routing);
   case Stage::expert_weights:
@@ -115,6 +119,29 @@ std::string of_mixture(const Layer& layer, const Mixture& mixture, Stage stage) 
   }
 }
 
+/// "gated W_o[h]": of the step that W_o multiplies.
+std::string result_of_head(const Layer& layer) {
+  const std::string_view z = name_of(last_of_heads(layer));
+  const bool columns = layer.settings.columns;
+  if (layer.W_o.empty()) return fmt::format("{} in its {}", z, columns ? "rows" : "columns");
+  return columns ? fmt::format("W_o[h] {}", z) : fmt::format("{} W_o[h]", z);
+}
+
+/// "head_out · σ(gate)".
+std::string gated_results(const Layer& layer) {
+  const std::string_view z =
+      has_step(layer, Stage::head_norm) ? "head_norm" : "head_out";
+  switch (layer.settings.gate_activation) {
+  case GateActivation::sigmoid:
+    return fmt::format("{} · σ(gate)", z);
+  case GateActivation::softplus:
+    return fmt::format("{} · log(1 + exp gate)", z);
+  case GateActivation::silu:
+    return fmt::format("{} · gate σ(gate)", z);
+  }
+  return std::string(z);
+}
+
 /// The formulas that are others where tokens are columns.
 constexpr std::pair<Stage, std::string_view> of_columns[]{
     {Stage::c_q, "norm(W_q_a x)"},
@@ -123,6 +150,7 @@ constexpr std::pair<Stage, std::string_view> of_columns[]{
     {Stage::q, "W_q x + b_q"},
     {Stage::k, "W_k X_k + b_k"},
     {Stage::v, "W_v X_v + b_v"},
+    {Stage::gate, "W_gate x + b_gate"},
     {Stage::scores, "kᵀ q"},
     {Stage::head_out, "v weights"},
     {Stage::head_result, "W_o[h] head_out"},
@@ -154,7 +182,7 @@ std::string formula_of(const Layer& layer, Stage stage) {
     const std::string from =
         layer.W_c_q.empty() ? seen(layer, {}, "", layer.W_q) : std::string("c_q");
     return clipped(layer, layer.q_norm_weight.empty(),
-                   projected(layer, from, layer.W_q, layer.b_q, 'q'));
+                   projected(layer, from, layer.W_q, layer.b_q, "q"));
   }
   case Stage::k:
     if (!layer.W_c_kv.empty())
@@ -162,19 +190,23 @@ std::string formula_of(const Layer& layer, Stage stage) {
                      layer.settings.columns ? "[W_k c_kv; k_pe]" : "[c_kv W_k, k_pe]");
     return clipped(
         layer, layer.k_norm_weight.empty(),
-        projected(layer, seen(layer, layer.X_k, "X_k", layer.W_k), layer.W_k, layer.b_k, 'k'));
+        projected(layer, seen(layer, layer.X_k, "X_k", layer.W_k), layer.W_k, layer.b_k, "k"));
   case Stage::v:
     if (!layer.W_c_kv.empty())
       return clipped(layer, true, layer.settings.columns ? "W_v c_kv" : "c_kv W_v");
     return clipped(
         layer, true,
-        projected(layer, seen(layer, layer.X_v, "X_v", layer.W_v), layer.W_v, layer.b_v, 'v'));
+        projected(layer, seen(layer, layer.X_v, "X_v", layer.W_v), layer.W_v, layer.b_v, "v"));
+  case Stage::gate:
+    return projected(layer, seen(layer, {}, "", layer.W_gate), layer.W_gate, layer.b_gate, "gate");
+  case Stage::gated:
+    return gated_results(layer);
+  case Stage::scaled:
+    return layer.settings.temperature == 0 ? "scores · scale" : "scores · scale · temperature";
   case Stage::head_result:
-    if (layer.W_o.empty())
-      return layer.settings.columns ? "head_out in its rows" : "head_out in its columns";
-    return std::string(general_formula(stage, layer.settings.columns));
+    return result_of_head(layer);
   case Stage::output:
-    return projected(layer, "concat", layer.W_o, layer.b_o, 'o');
+    return projected(layer, "concat", layer.W_o, layer.b_o, "o");
   default:
     return std::string(general_formula(stage, layer.settings.columns));
   }

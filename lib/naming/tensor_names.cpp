@@ -34,12 +34,8 @@ const std::vector<TensorInfo> kind_table{
   {"conv_k.bias", weight, "C", {{by(H_qk, d_k)}}, "bias of conv_k", "", false, {}, convolution},
   {"conv_v", weight, "CI", {{by(H, d_v), taps}}, "short causal convolution of values; the last tap is the current token", "", false, {}, convolution},
   {"conv_v.bias", weight, "C", {{by(H, d_v)}}, "bias of conv_v", "", false, {}, convolution},
-  {"W_gate", weight, "IO", {{d_model, by(H, d_v)}, {d_model, H}}, "projects to the gate of the heads' outputs", "", false, {}, gate},
-  {"b_gate", weight, "O", {{by(H, d_v)}, {H}}, "bias of W_gate", "", false, {}, gate},
   {"W_gate_a", weight, "IO", {{d_model, widths}}, "first map of a W_gate of low rank", "", false, {}, gate},
   {"W_gate_b", weight, "IO", {{widths, by(H, d_v)}}, "second map of a W_gate of low rank", "", false, {}, gate},
-  {"head_norm.weight", weight, "C", {{d_v}, {by(H, d_v)}}, "weight of the norm after the heads", "", false, {}, "normalises the outputs of its heads"},
-  {"v_norm.weight", weight, "C", {{d_v}, {by(H, d_v)}}, "weight of the values' norm", "", false, {}, "normalises its values"},
   {"index.W_q", weight, "IO", {{widths, by(H_I, d_I)}}, "projects to the queries of the indexer", "", false, {}, indexer},
   {"index.W_k", weight, "IO", {{d_model, d_I}}, "projects to the keys of the indexer", "", false, {}, indexer},
   {"index.k_norm.weight", weight, "C", {{d_I}}, "weight of the norm of the indexer's keys", "", false, {}, indexer},
@@ -62,17 +58,19 @@ const std::vector<TensorInfo> kind_table{
 
 // Tensors that recurrent layers share with other layers, but with these shapes, in which H counts
 // the states. Mamba-2 calls W_q C, W_k B and W_v x.
-const std::pair<std::string_view, TensorForm> shapes_in_recurrent_layers[]{
-  {"W_q", {d_model, by(H_qk, d_k)}}, {"W_k", {d_model, by(H_qk, d_k)}}, {"W_v", {d_model, by(H, d_v)}}, {"W_o", {by(H, d_v), d_out}},
+const std::pair<std::string_view, std::vector<TensorForm>> shapes_in_recurrent_layers[]{
+  {"W_q", {{d_model, by(H_qk, d_k)}}}, {"W_k", {{d_model, by(H_qk, d_k)}}}, {"W_v", {{d_model, by(H, d_v)}}}, {"W_o", {{by(H, d_v), d_out}}},
+  {"W_gate", {{d_model, by(H, d_v)}, {d_model, H}}}, {"b_gate", {{by(H, d_v)}, {H}}}, {"head_norm.weight", {{d_v}, {by(H, d_v)}}},
 };
 // clang-format on
 
 /// The rows of kind_table, then those of the tensors that recurrent layers share with others.
 std::vector<TensorInfo> make_rows_of_kinds() {
   std::vector<TensorInfo> rows = kind_table;
-  for (const auto& [name, form] : shapes_in_recurrent_layers) {
+  for (const auto& [name, forms] : shapes_in_recurrent_layers) {
     TensorInfo row = *find_named(tensor_names(), name);
-    row.axes = "IO", row.forms = {form}, row.in_layer = {};
+    row.forms = forms, row.in_layer = {};
+    if (row.axes == "HIO") row.axes = "IO";
     rows.push_back(std::move(row));
   }
   return rows;

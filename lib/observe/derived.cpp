@@ -248,7 +248,7 @@ private:
 
 PhaseTimes compute_derived(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   const Dims& dims = layer.dims;
-  const Stage values = has_step(layer, Stage::v_all) ? Stage::v_all : Stage::v;
+  const Stage values = inputs_of(layer, Stage::head_out).back();
   const auto asks = [&](Stage stage) { return contains(plan.wanted, stage); };
   const bool of_heads = std::ranges::any_of(derived_stages(), [&](const StageInfo& info) {
     return info.stage != Stage::routing && asks(info.stage);

@@ -29,13 +29,14 @@ std::map<std::string, Stage, std::less<>> forms_of(const Layer& layer, const Sta
   put("masked", {Stage::masked});
   // If nothing is added between them, the page computes scores from masked, by the scale.
   const bool between = layer.settings.softcap != 0 || !layer.added.empty() || !layer.bias.empty() ||
-                       !layer.relative_bias.empty() || layer.settings.alibi != Alibi::none;
+                       !layer.relative_bias.empty() || layer.settings.alibi != Alibi::none ||
+                       layer.settings.temperature != 0;
   if (between || !contains(available, Stage::masked)) put("scores", {Stage::scores});
   if (contains(available, Stage::scores)) {
     put("q", {Stage::q, Stage::q_norm, Stage::q_rope});
     put("k", {Stage::k, Stage::k_norm, Stage::k_rope, Stage::k_all});
   }
-  put("v", {Stage::v, Stage::v_all});
+  put("v", {Stage::v, Stage::v_norm, Stage::v_all});
   put("head_out", {Stage::head_out});
   return forms;
 }

@@ -8,7 +8,8 @@ ScorePlan::ScorePlan(const Layer& layer, const Plan& plan)
     : wanted(plan.wanted),
       computed(plan.computed),
       given(layer.given_set & plan.needed),
-      patched(layer.patches.stages & plan.needed) {
+      patched(layer.patches.stages & plan.needed),
+      last(last_of_heads(layer)) {
   using enum Stage;
   // concat is head_out in another layout.
   if (layer.patches.has(concat) && contains(plan.needed, head_out)) patched.add(concat);
@@ -127,7 +128,7 @@ template <class T> void Band<T>::patch_head_out() const {
   const Matrix<T> rows = (*this)[Stage::head_out];
   patch_rows(layer_.patches, Stage::head_out, place_.batch, place_.token, place_.head, 1, rows.cols,
              rows);
-  if (!contains(steps_.patched, Stage::concat)) return;
+  if (!contains(steps_.patched, Stage::concat) || steps_.last != Stage::head_out) return;
   for (std::size_t t = 0; t < rows.rows; ++t)
     layer_.patches.apply(Stage::concat, place_.batch, 0, place_.token + t, rows.row(t),
                          place_.head * rows.cols, rows.cols);

@@ -24,6 +24,7 @@ struct ScorePlan {
 
   StageSet wanted, computed, given; ///< given: where the computation starts
   StageSet patched;
+  Stage last; ///< last_of_heads: the layer lets the tensors that tell it go
   /// Scores of keys that no query sees are computed too: an observer wants them.
   bool every_score = false;
   /// Keys that no query sees may be left out: their weights are zeros made by the mask.

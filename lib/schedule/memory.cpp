@@ -32,8 +32,8 @@ template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& p
       is_stream(info.stage) || is_after_output(info.stage) ? place_of_stream(info.stage)
                                                            : place(info.stage);
   // A given concatenation can be split again.
-  Tensor& head_out = tensors_[index_of(Stage::head_out)];
-  if (head_out.empty()) head_out = tensors_[index_of(Stage::concat)];
+  Tensor& of_heads = tensors_[index_of(last_of_heads(layer))];
+  if (of_heads.empty()) of_heads = tensors_[index_of(Stage::concat)];
   for (const Stage stage : plan.wanted)
     if (is_after_output(stage) && places_.empty()) places_ = places_of(layer, plan, stage);
 }
@@ -74,7 +74,7 @@ template <class T> void TokenStages<T>::place(Stage stage) {
     tensor = layer_.X.reshaped(shape);
   else if (!is_step_before)
     tensor = Tensor::uninitialised(layer_.dtype, {items_of(stage).all(), shape[2]});
-  else if (info.inputs.size() == 1)
+  else if (info.inputs.size() == 1 || stage == Stage::gated)
     tensor = tensors_[index_of(step_before(layer_, stage))];
 }
 

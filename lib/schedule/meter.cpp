@@ -64,7 +64,7 @@ double Meter::work_of(const Plan& plan) const {
     const auto times = static_cast<double>((plan.computed & StageSet(stages)).count());
     for (const Tile& run : runs) work += times * per_row_ * static_cast<double>(run.count);
   };
-  add({Stage::q, Stage::output}, query_rows(layer_, plan));
+  add({Stage::q, Stage::gate, Stage::output}, query_rows(layer_, plan));
   add({Stage::k, Stage::v}, key_rows(layer_, plan));
   if (per_pair_ > 0)
     for (const QueryBlock& block : plan.blocks) work += work_of(block);

@@ -13,8 +13,8 @@ void close_over(const Layer& layer, const StageSet& available, Stage stage, Plan
   if (contains(plan.needed, stage)) return;
   plan.needed.add(stage);
   if (layer.has_given(stage)) return;
-  // A given concatenation replaces head_out where nothing could compute it.
-  if (stage == Stage::head_out && !can_compute(layer, stage, available)) {
+  // A given concatenation replaces the heads' results where nothing could compute them.
+  if (stage == last_of_heads(layer) && !can_compute(layer, stage, available)) {
     close_over(layer, available, Stage::concat, plan);
     return;
   }
@@ -49,13 +49,16 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, Selection selection) 
 
   const Dims& dims = layer.dims;
   plan.batches = sorted(chosen_items(layer, selection).indices);
-  // The concatenation needs every head.
-  const bool all_heads = contains(plan.computed, Stage::concat);
+  // The concatenation needs every head, and so does a norm over all of them.
+  const bool joins_heads =
+      contains(plan.computed, Stage::head_norm) && norms_heads_together(layer);
+  const bool all_heads = contains(plan.computed, Stage::concat) || joins_heads;
   plan.heads = sorted(resolved(all_heads ? std::nullopt : selection.head, dims.H, "heads").indices);
   plan.queries = sorted(chosen_queries(layer, selection).indices);
   plan.block_numbers = plan.queries;
   for (std::size_t& block : plan.block_numbers) block /= block_queries;
   plan.block_numbers = sorted(plan.block_numbers);
+  plan.whole_rows = joins_heads;
   for (const StageInfo& info : stages())
     if (info.stage == Stage::concat || info.stage == Stage::output ||
         info.stage == Stage::residual || is_stream(info.stage))

@@ -206,7 +206,8 @@ void Schedule<T>::patch(Stage stage, const Tile& tile, std::size_t head_width) c
   const Patches& patches = layer_.patches;
   const auto [first, last] = tile.heads;
   const bool with_heads = info_of(stage).letters.size() == 3;
-  if (!patches.has(stage) && (stage != Stage::output || results_.empty())) return;
+  const bool is_concat = with_heads && stage == score_plan_.last && patches.has(Stage::concat);
+  if (!patches.has(stage) && !is_concat && (stage != Stage::output || results_.empty())) return;
   const std::size_t width = layer_.dims.size_of(info_of(stage).letters.back());
   const std::size_t left = with_heads ? first * width : first * head_width;
   const Matrix<T> all = tokens_.rows_mutable(stage, tile);
@@ -214,9 +215,11 @@ void Schedule<T>::patch(Stage stage, const Tile& tile, std::size_t head_width) c
   const Matrix<T> rows = all.cols_from(left, cols);
   if (stage == Stage::output) results_.add_to(tile.batch, tile.first, left, rows);
   if (with_heads)
-    return patch_rows(patches, stage, tile.batch, tile.first, first, last - first, width, rows);
-  for (std::size_t t = 0; t < rows.rows; ++t)
-    patches.apply(stage, tile.batch, 0, tile.first + t, rows.row(t), left, cols);
+    patch_rows(patches, stage, tile.batch, tile.first, first, last - first, width, rows);
+  if (!with_heads || is_concat) // concat is the same rows, the heads side by side
+    for (std::size_t t = 0; t < rows.rows; ++t)
+      patches.apply(is_concat ? Stage::concat : stage, tile.batch, 0, tile.first + t, rows.row(t),
+                    left, cols);
 }
 
 template <class T>
@@ -250,11 +253,17 @@ void Schedule<T>::append(Stage all, const Tensor& past, Stage current, const Ten
 }
 
 template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& formulas) {
+  const bool is_last = bands_done_ || score_plan_.last == Stage::head_out;
   // Bands produce head_out, or maps, rows and head_result that an observer wants.
-  const bool needed =
-      computes(Stage::head_out) || std::ranges::any_of(stages(), [&](const StageInfo& info) {
-        return info.kind != Kind::token && contains(plan_.needed, info.stage);
-      });
+  std::vector<Stage> made;
+  for (const StageInfo& info : stages())
+    if (info.stage == Stage::head_result    ? is_last
+        : info.stage == Stage::head_out     ? !bands_done_
+                                            : info.kind != Kind::token && !bands_done_)
+      made.push_back(info.stage);
+  const bool needed = std::ranges::any_of(made, [&](Stage stage) {
+    return stage == Stage::head_out ? computes(stage) : contains(plan_.needed, stage);
+  });
   times_.seconds[Phase::attention] += seconds_of([&] {
     if (needed) {
       keys_.prepare(to_compute_, threads_);
@@ -268,11 +277,9 @@ template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& 
       keys_.release();
     }
     bands_done_ = true;
-    std::vector<Stage> done{Stage::head_out, Stage::concat}; // one memory
-    for (const StageInfo& info : stages())
-      if (info.kind != Kind::token) done.push_back(info.stage);
-    finish(done);
-    if (!results_.empty() && computes(Stage::output)) take_out_results();
+    if (is_last) made.push_back(Stage::concat); // the memory of the step before
+    finish(made);
+    if (is_last && !results_.empty() && computes(Stage::output)) take_out_results();
   });
 }
 
@@ -297,7 +304,8 @@ template <class T> void Schedule<T>::each_text(const std::function<void()>& form
 
 /// What patched heads add comes after the product with W_o, in which their parts are zeros.
 template <class T> void Schedule<T>::take_out_results() {
-  if (layer_.has_given(Stage::concat) || layer_.has_given(Stage::head_out))
+  const StageSet one_memory{Stage::head_out, Stage::head_norm, Stage::gated, Stage::concat};
+  if ((layer_.given_set & one_memory).any())
     tokens_.make_own(Stage::concat);
   for (std::size_t batch : plan_.batches)
     results_.take_out(batch, layer_.dims.d_v, tokens_.rows_mutable(Stage::concat, batch));
@@ -349,6 +357,7 @@ template <class T> void Schedule<T>::run_blocks(std::span<const QueryBlock> bloc
                  {block.batch, block.head, first, std::min(most, end - first)}, blocks.size());
     formulas(band);
   }
+  if (bands_done_) return; // they were counted the first time
   for (const QueryBlock& one : blocks) meter_.queries(one);
 }
 

@@ -30,7 +30,8 @@ public:
   void together(const std::vector<TokenSteps<T>>& phase);
   /// A step of its own: the keys or values attended to, past, current, learned extra and zero.
   void append(Stage all, const Tensor& past, Stage current, const Tensor& extra);
-  /// Tokens meet: runs `formulas` on every band.
+  /// Tokens meet: runs `formulas` on every band. Once, or a second time for what is made of the
+  /// heads' results.
   void bands(const std::function<void(Band<T>&)>& formulas);
   /// A step of a mixture: each token times the map of each of its chosen experts; `from` is what
   /// all of a token's experts read, or what each made before. With `weighs_input` the expert's
@@ -84,7 +85,7 @@ private:
   StageSet to_compute_;                     ///< what is still to be computed
   std::array<StageSet, stage_count> reads_; ///< by the stages to be computed
   StageSet released_;                       ///< let go of
-  bool bands_done_ = false;
+  bool bands_done_ = false; ///< but for head_result, where steps of tokens are before it
   StageSet to_show_; ///< token stages that are still to be shown
   Routines projecting_, scoring_, weighing_, around_;
   const Tile* text_ = nullptr;             ///< after output: the rows that are computed

@@ -20,6 +20,11 @@ Visible visible_keys(const Layer& layer, std::size_t b, std::size_t t) {
     last = std::min(last, query + static_cast<std::ptrdiff_t>(s.window_right) + 1);
   if (s.window_left >= 0)
     first = std::max(first, query - static_cast<std::ptrdiff_t>(s.window_left));
+  if (s.window_chunk > 0 && query >= 0) {
+    const auto chunk = static_cast<std::ptrdiff_t>(s.window_chunk);
+    first = std::max(first, query / chunk * chunk);
+    last = std::min(last, (query / chunk + 1) * chunk);
+  }
   first = std::clamp<std::ptrdiff_t>(first, 0, keys);
   last = std::clamp<std::ptrdiff_t>(last, first, keys);
   return {static_cast<std::size_t>(first), static_cast<std::size_t>(last)};

@@ -40,6 +40,10 @@ inline Booleans hidden(const Layer& l) {
   if (s.causal) hides = hides || key > query;
   if (s.window_left >= 0) hides = hides || key < query - static_cast<double>(s.window_left);
   if (s.window_right >= 0) hides = hides || key > query + static_cast<double>(s.window_right);
+  if (s.window_chunk > 0) {
+    const double chunk = real(s.window_chunk);
+    hides = hides || (query >= 0. && xt::not_equal(xt::floor(key / chunk), xt::floor(query / chunk)));
+  }
   for (std::size_t b = 0; b < l.kv_lengths.size(); ++b)
     xt::view(hides, b) = xt::view(hides, b) || key >= real(l.kv_lengths[b]);
   hides = hides && key < positioned;

@@ -62,6 +62,15 @@ inline Array rotary_positions(const Layer& l, std::size_t rows, std::size_t pair
   return positions;
 }
 
+/// What multiplies the scores of each query beside the scale: 1 + β ln(1 + ⌊(p + offset) /
+/// length⌋), T × 1.
+inline Array temperatures(const Layer& l) {
+  const Settings& s = l.settings;
+  const Array p = xt::view(rotary_positions(l, l.dims.T, 1), all(), xt::range(0, 1));
+  const Array steps = xt::floor((p + real(s.temperature_offset)) / real(s.temperature_length));
+  return 1 + s.temperature * xt::log(1 + xt::maximum(steps, 0.));
+}
+
 /// θ_i = base^(−2i / n), as the kind of scaling changes them. `length` is the last position + 1.
 inline Array frequencies(const Layer& l, double length, std::size_t pairs) {
   const Settings& s = l.settings;
