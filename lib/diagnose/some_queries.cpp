@@ -143,7 +143,7 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
   if (computes(Stage::scores)) of_keys.push_back(step_for(full, Stage::k_all));
   if (computes(Stage::head_out)) of_keys.push_back(step_for(full, Stage::v_all));
   const std::vector<Tensor> values = values_of(full, of_keys);
-  clear_given(some, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::v});
+  clear_given(some, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::v, Stage::v_norm});
   if (computes(Stage::scores)) give(some, Stage::k_all, values.front());
   if (computes(Stage::head_out)) give(some, Stage::v_all, values.back());
 

@@ -136,7 +136,7 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
            counted(pairs, "factors"), name);
     else
       for (const double number : factor->template as<double>())
-        if (!(number > 0) || !std::isfinite(number))
+        if (!(number > 0)) // infinity: a pair that does not turn
           fail("{}: {} holds {}: positive numbers expected, which frequencies are divided by",
                origin("rope_scaling"), name, number);
 }
@@ -210,9 +210,9 @@ void check_settings(const Layer& layer, const std::string& head_source,
          origin(s.rope_dims == 0 ? "rope" : "rope_dims"), rotated, head_source, d.d_k);
   if (rotates) check_rotary(layer, rotated / 2, origin);
   check_qk_norm(layer, origin);
-  if (s.rope_scaling == RopeScaling::llama3 && s.rope_low_freq_factor >= s.rope_high_freq_factor)
-    fail("{}: rope_low_freq_factor is {}, rope_high_freq_factor {}: the first must be the smaller "
-         "one",
+  if (s.rope_scaling == RopeScaling::llama3 && s.rope_low_freq_factor > s.rope_high_freq_factor)
+    fail("{}: rope_low_freq_factor is {}, rope_high_freq_factor {}: the first must not be the "
+         "larger one",
          origin(s.origins.count("rope_low_freq_factor") ? "rope_low_freq_factor"
                                                         : "rope_high_freq_factor"),
          s.rope_low_freq_factor, s.rope_high_freq_factor);

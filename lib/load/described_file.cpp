@@ -115,7 +115,8 @@ const io::Entry* DescribedFile::find(std::string_view key, std::string_view name
 }
 
 const io::Entry* DescribedFile::weight(const DescribedTensor& tensor) const {
-  if (!description_.is_family || tensor.key == "head.bias" || tensor.key == "mlp.product_bias")
+  if (!description_.is_family || tensor.key == "head.bias" || tensor.key == "mlp.product_bias" ||
+      tensor.key == "mlp.stream_scale")
     return find(tensor.key, with_head(tensor.name, 0), whole);
   if (is_table(tensor.key)) return table(tensor);
   if (naming::is_of_mixture(tensor.key)) // experts of several in one tensor have no module

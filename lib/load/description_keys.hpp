@@ -144,6 +144,7 @@ inline constexpr std::array kind_settings{
   Key{"mixer", R"({"enum": ["softmax", "recurrent", "convolution"]})", "how tokens are mixed"},
   Key{"experts_per_token", value_schema, "how many experts are chosen for a token"},
   Key{"router_score", value_schema, "softmax, sigmoid, sqrt_softplus or logits"},
+  Key{"router_softcap", value_schema, "of the router's logits: softcap · tanh(x / softcap)"},
   Key{"router_groups", value_schema, "groups of experts, of which some are kept"},
   Key{"router_kept_groups", value_schema, "how many"},
   Key{"group_score", value_schema, "of a group: top_two or maximum"},
@@ -153,7 +154,8 @@ inline constexpr std::array kind_settings{
   Key{"weigh_input", value_schema, "whether the weight multiplies an expert's input"},
   Key{"experts_activation", value_schema, "of the experts"},
   Key{"experts_clamp", value_schema, "the largest number inside of an expert"},
-  Key{"gate_activation", value_schema, "of the gate of the heads' outputs"},
+  Key{"mlp_clamp", value_schema, "the same of a dense feed-forward, and of shared experts"},
+  Key{"clamp_activated", value_schema, "whether the gate is limited after its activation, not before"},
   Key{"head_norm_span", value_schema, "what the norm after the heads is over"},
   Key{"delta_rule", value_schema, "whether a new value replaces what the state has for its key"},
   Key{"decay_kind", value_schema, "none, constant, head or channel"},
@@ -175,6 +177,7 @@ inline constexpr std::array layer_tensor_keys{
   Key{"mlp.in_up", tensor_schema, "both in one"},
   Key{"mlp.product_bias", tensor_schema, "added to the product of a gated feed-forward's factors"},
   Key{"mlp.out", tensor_schema, "the feed-forward's second map"},
+  Key{"mlp.stream_scale", tensor_schema, "one number that multiplies the stream after the layer"},
 };
 inline constexpr std::array layer_norm_keys{
   Key{"norm", norm_schema, "before attention; of x + attention in a post block; of attention in post_inside"},

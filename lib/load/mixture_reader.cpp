@@ -78,6 +78,8 @@ public:
       refuse("experts_per_token",
              fmt::format("1 to {} expected, as there are {} experts", experts, experts));
     take("router_score", scores, routing.score);
+    routing.softcap = number("router_softcap").value_or(0);
+    if (!(routing.softcap >= 0)) refuse("router_softcap", "a number from 0 on expected");
     take("router_weight", weights, routing.weight);
     take("group_score", group_scores, routing.group_score);
     take("masked_groups", masks, routing.masked_are_zero);
@@ -105,9 +107,15 @@ public:
       refuse("experts_activation",
              fmt::format("{} or {} expected", activation_names(), of_gpt_oss));
     form.activation = *known, form.up_plus_one = name == of_gpt_oss;
-    form.clamp = number("experts_clamp").value_or(0);
-    if (!(form.clamp >= 0)) refuse("experts_clamp", "a number from 0 on expected");
+    form.clamp = clamp("experts_clamp");
     return form;
+  }
+
+  /// The limits of experts, or of shared ones and dense feed-forwards.
+  Clamp clamp(std::string_view name) const {
+    const Clamp clamp{number(name).value_or(0), text("clamp_activated") == "true"};
+    if (!(clamp.limit >= 0)) refuse(name, "a number from 0 on expected");
+    return clamp;
   }
 
 private:
@@ -122,7 +130,8 @@ private:
     if (!described) return std::nullopt;
     const std::optional<std::string> found = described->value(group_, layer);
     const bool is_list = found && (found->starts_with('[') || found->find(',') != found->npos);
-    return is_list ? naming::element(*found, layer) : found;
+    const std::optional<std::string> own = is_list ? naming::element(*found, layer) : found;
+    return own == "null" ? std::nullopt : own;
   }
   std::optional<double> number(std::string_view name) const {
     const std::optional<std::string> found = text(name);
@@ -306,6 +315,10 @@ void ModelReader::read_first_maps(std::size_t width, Mixture& mixture) const {
   }
 }
 
+Clamp ModelReader::clamp() const {
+  return RoutingReader(group_, description_).clamp("mlp_clamp");
+}
+
 std::shared_ptr<const Mixture> ModelReader::mixture(std::size_t width) const {
   if (!present("W_router")) {
     require_no_experts(file_, description_, group_);
@@ -336,6 +349,7 @@ std::shared_ptr<const Mixture> ModelReader::mixture(std::size_t width) const {
   if (present("shared.out")) {
     FeedForward& shared = mixture->shared;
     shared.activation = mixture->form.activation;
+    shared.clamp = settings.clamp("mlp_clamp");
     if (const DescribedTensor* const both = present("shared.in_up")) {
       const LinearMap map = linear("shared.in_up", width);
       const bool gate_first = both->split.empty() || both->split[0] == "in";

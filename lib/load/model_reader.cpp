@@ -139,6 +139,7 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
   if (!description_.tensor("mlp.out")) return mlp;
   if (description_.is_family && !description_.tensor("W_router")) refuse_experts();
   mlp.activation = activation(description_.activation);
+  mlp.clamp = clamp();
   read_factors(width, mlp);
   if (const DescribedTensor* bias = description_.tensor("mlp.product_bias")) {
     if (mlp.up.W.empty())
@@ -158,6 +159,18 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
   return mlp;
 }
 
+double ModelReader::stream_scale() const {
+  const DescribedTensor* const described = description_.tensor("mlp.stream_scale");
+  const io::Entry* const entry = described ? file_.weight(*described) : nullptr;
+  if (!entry && described && !described->optional && description_.is_users(*described))
+    file_.as_stored(*described); // throws Error
+  if (!entry) return 1;
+  if (count_of(entry->shape) != 1)
+    fail("{}: {} is {}: one number expected", group_.contents->name, entry->name,
+         to_string(entry->shape));
+  return value_at(group_.read(*entry), 0);
+}
+
 TransformerBlock ModelReader::block(std::size_t width) const {
   TransformerBlock block;
   block.shape = description_.block;
@@ -173,6 +186,7 @@ TransformerBlock ModelReader::block(std::size_t width) const {
                         : block.shape == BlockShape::sandwich ? norm("mlp.post_norm", width)
                                                               : Norm{};
   if (after) block.post_block_norm = norm("mlp.norm", width);
+  block.stream_scale = stream_scale();
   // A norm that only multiplies, after each sublayer.
   const double scale = description_.residual_scale.number(group_).value_or(1);
   if (scale != 1) {

@@ -56,6 +56,10 @@ private:
   const io::Entry* beside(const naming::DescribedTensor& tensor, std::string_view ending) const;
   void read_first_maps(std::size_t width, Mixture& mixture) const;
   void refuse_experts() const;
+  /// The limits of a dense feed-forward.
+  Clamp clamp() const;
+  /// What multiplies the stream after the block; 1 where nothing does.
+  double stream_scale() const;
 
   const naming::Group& group_;
   const naming::Description& description_;

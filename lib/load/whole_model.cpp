@@ -213,7 +213,9 @@ void WholeModel::check_config() const {
   group.configured("head_dim"); // counts as read: check_layer compares it
   const auto first = block(0);
   if (first->mlp.present())
-    check({"intermediate_size"}, first->mlp.in.out(), "numbers in the feed-forward");
+    check({group.config_has("intermediate_size_mlp") ? "intermediate_size_mlp" // Llama 4's dense one
+                                                     : "intermediate_size"},
+          first->mlp.in.out(), "numbers in the feed-forward");
   if (description_->tensor("W_router")) check_experts(*first);
   if (!embedding_.positions.empty())
     // Nothing reads n_ctx where there is n_positions.
@@ -231,7 +233,9 @@ void WholeModel::check_config() const {
     std::string_view own = key;
     for (std::string_view section : naming::text_sections)
       if (own.starts_with(section)) own.remove_prefix(section.size());
-    if (own == "layer_types" && naming::element(value, layers_.size()))
+    // Step-3.5's lists go on for the layers that predict further tokens.
+    const std::size_t further = group.configured_count({"num_nextn_predict_layers"}).value_or(0);
+    if (own == "layer_types" && naming::element(value, layers_.size() + further))
       fail("{}: config.json's {} go beyond the {} layers", group.contents->name, key,
            layers_.size());
   }
@@ -250,7 +254,9 @@ void WholeModel::check_experts(const TransformerBlock& first) const {
   for (std::string_view key :
        {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
     const std::optional<double> configured = group.configured_number({key});
-    const bool none = experts == 0 && configured.value_or(0) <= 1; // a dense model of such a family
+    // A dense model of such a family.
+    const bool none = experts == 0 && (configured.value_or(0) <= 1 ||
+                                       group.configured("moe_layers") == "");
     if (configured && group.config_has(key) && !none && *configured != static_cast<double>(experts))
       fail("{}: config.json has {} {}, but the tensors have {} experts", group.contents->name, key,
            *configured, experts);
@@ -264,11 +270,13 @@ void WholeModel::check_layer(const Layer& layer) const {
          layers_[0].group.contents->name, layer.dims.d_out, width());
   if (layers_[0].group.description) return;
   if (layer.dims.r_kv > 0) return; // latent attention: the tensors give its widths
-  if (layer.dims.d_v != layer.dims.d_k)
+  const Group& group = layers_[0].group;
+  const auto has = [&](std::string_view key) { return group.config_has(key); };
+  if (layer.dims.d_v != layer.dims.d_k && !has("v_head_dim"))
     fail("{}: a layer's queries and keys are {} wide a head, its values {}: one width expected in "
          "models of this kind",
          layers_[0].group.contents->name, layer.dims.d_k, layer.dims.d_v);
-  const Group& group = layers_[0].group;
+  if (has("swa_head_dim") || has("global_head_dim")) return; // some layers have another width
   for (std::string_view key : group.spellings({"head_dim"})) {
     const std::optional<double> configured = group.configured_number({key});
     if (configured && layer.dims.d_k > 0 && *configured != static_cast<double>(layer.dims.d_k) &&

@@ -182,6 +182,15 @@ void add_shapes(const Layer& layer, ChangeList& list) {
              [](Layer& edited) { own_block(edited).shape = BlockShape::pre; });
 }
 
+/// The number that multiplies the stream after the layer.
+void add_stream_scale(const TransformerBlock& block, ChangeList& list) {
+  if (block.stream_scale == 1) return;
+  list.add("block.stream_scale", StageSet{Stage::resid_post},
+           fmt::format("does not multiply the stream after the layer by {:.4g}", block.stream_scale),
+           "multiply the sum of residual and feed-forward by it",
+           [](Layer& edited) { own_block(edited).stream_scale = 1; });
+}
+
 void add_runs(ChangeList& list) {
   const StageSet at_end = StageSet{Stage::resid_post};
   list.add(
@@ -284,6 +293,7 @@ std::vector<Change> block_form_changes(const Subject& subject) {
   add_last_sums(subject.layer, list);
   add_shapes(subject.layer, list);
   add_runs(list);
+  add_stream_scale(*subject.layer.block, list);
   add_other_layers(subject, list);
   add_previous(subject, list);
   list.all_rare();
@@ -298,7 +308,7 @@ const Theme block_form_theme{
     "block.residual.twice block.residual.scaled block.attention.missing block.handed.residual "
     "block.parallel "
     "block.sequential block.mlp.input block.skipped block.twice block.weights.other "
-    "block.attention.previous block.mlp.previous",
+    "block.attention.previous block.mlp.previous block.stream_scale",
     block_form_changes};
 
 } // namespace mha

@@ -134,6 +134,10 @@ void add_fused_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
 
 void add_gates(const FeedForward& mlp, ChangeList& list) {
   if (!mlp.gated()) return;
+  if (mlp.clamp.present())
+    list.add("mlp.clamp", StageSet{Stage::mlp_act}, "does not limit numbers in the feed-forward",
+             fmt::format("limit the gate and the other factor at {}", mlp.clamp.limit),
+             [](Layer& layer) { own_block(layer).mlp.clamp = {}; });
   const StageSet both = StageSet{Stage::mlp_pre, Stage::mlp_up};
   list.add("mlp.swapped", both, "uses the gate's weight for the other factor and the reverse",
            "exchange the two: the activation is the gate's", [](Layer& layer) {
@@ -278,7 +282,8 @@ std::vector<Change> feed_forward_changes(const Subject& subject) {
 const Theme feed_forward_theme{"feed_forward",
                                "mlp.activation mlp.rounded mlp.swapped mlp.activated_other "
                                "mlp.interleaved mlp.sharded "
-                               "mlp.bias.missing mlp.bias.times mlp.transposed mlp.missing",
+                               "mlp.bias.missing mlp.bias.times mlp.transposed mlp.missing "
+                               "mlp.clamp",
                                feed_forward_changes};
 
 } // namespace mha

@@ -55,6 +55,11 @@ void add_weights(const Routing& own, ChangeList& list) {
                 "take the softmax of the chosen experts' scores", [](Routing& routing) {
                   routing.score = RouterScore::softmax, routing.weight = as_is;
                 });
+  add_routing(list, "experts.weigh_input", StageSet{Stage::mlp_pre, Stage::mlp_up, Stage::mlp_out},
+              own.weighs_input ? "multiplies the experts' results by their weights"
+                               : "multiplies the experts' input by their weights",
+              own.weighs_input ? "multiply their input by them" : "multiply their results by them",
+              [](Routing& routing) { routing.weighs_input = !routing.weighs_input; });
   if (own.factor != 1)
     add_routing(list, "experts.factor", of_weights,
                 fmt::format("leaves out the factor {} of the weights", own.factor),
@@ -171,10 +176,20 @@ LinearMap outputs_of_both(const LinearMap& in, const LinearMap& up,
 }
 
 void add_inner(const Mixture& own, ChangeList& list) {
-  if (own.form.clamp > 0)
+  if (own.form.clamp.present())
     list.add("experts.clamp", StageSet{Stage::mlp_act}, "does not clamp inside of experts",
-             fmt::format("clamp the gate and the other factor at {}", own.form.clamp),
-             [](Layer& layer) { own_mixture(layer).form.clamp = 0; });
+             fmt::format("clamp the gate and the other factor at {}", own.form.clamp.limit),
+             [](Layer& layer) { own_mixture(layer).form.clamp = {}; });
+  if (own.form.clamp.present())
+    list.add("experts.clamp", StageSet{Stage::mlp_act},
+             fmt::format("limits the gate {} its activation",
+                         own.form.clamp.after_activation ? "before" : "after"),
+             fmt::format("limit it {} its activation",
+                         own.form.clamp.after_activation ? "after" : "before"),
+             [](Layer& layer) {
+               Clamp& clamp = own_mixture(layer).form.clamp;
+               clamp.after_activation = !clamp.after_activation;
+             });
   if (!own.gated()) return;
   list.add("experts.plus_one", StageSet{Stage::mlp_act},
            own.form.up_plus_one ? "multiplies by the other factor, not by it + 1"
@@ -228,7 +243,8 @@ std::vector<Change> mixture_changes(const Subject& subject) {
 const Theme mixture_theme{"mixture",
                           "experts.weights experts.factor experts.score experts.bias "
                           "experts.groups experts.number experts.shared experts.clamp "
-                          "experts.plus_one experts.swapped experts.interleaved",
+                          "experts.plus_one experts.swapped experts.interleaved "
+                          "experts.weigh_input",
                           mixture_changes};
 
 } // namespace mha

@@ -42,6 +42,7 @@
   theme(softmax_form)     \
   theme(denominator)      \
   theme(joined_parts)     \
+  theme(gate)             \
   theme(block_norm)       \
   theme(norm_place)       \
   theme(feed_forward)     \

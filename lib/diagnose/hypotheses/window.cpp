@@ -39,6 +39,16 @@ std::vector<Change> window_changes(const Subject& subject) {
             : fmt::format("let a query see {} keys before and {} after its own", s.window_left,
                           s.window_right),
         edit(bounds_left, -1, bounds_right, -1));
+  if (s.window_chunk > 0) {
+    const auto chunk = static_cast<std::int64_t>(s.window_chunk);
+    list.add_settings("window.missing", masked, "lets a query see all keys before it, not its chunk",
+                      fmt::format("let a query see the keys of its own chunk of {}", chunk),
+                      {SettingEdit("window_chunk", 0)});
+    list.add_settings("window.chunks", masked,
+                      "has a window that moves with the query where there are chunks",
+                      fmt::format("let a query see the keys of its own chunk of {}", chunk),
+                      {SettingEdit("window_chunk", 0), SettingEdit("window_left", chunk - 1)});
+  }
   for (int by : {1, -1}) {
     const auto add = [&](bool left, bool right) {
       if ((left && (!bounds_left || s.window_left + by < 0)) ||
@@ -62,7 +72,7 @@ std::vector<Change> window_changes(const Subject& subject) {
 } // namespace
 
 const Theme window_theme{
-    "window", "window.missing window.plus_one window.minus_one window.added window.length",
+    "window", "window.missing window.plus_one window.minus_one window.added window.length window.chunks",
     window_changes};
 
 } // namespace mha

@@ -58,6 +58,19 @@ bool same_value(const std::string& a, const std::string& b) {
   return a == b || (x && y && *x == *y);
 }
 
+/// The end of a key whose value is a list with one for each layer.
+constexpr std::string_view of_layers = "[]";
+
+std::string_view without_mark(std::string_view key) {
+  return key.ends_with(of_layers) ? key.substr(0, key.size() - of_layers.size()) : key;
+}
+
+/// An element of a list; nothing where the value is no list, or shorter.
+std::optional<std::string> element_of_list(const std::string& value, std::size_t index) {
+  if (value.find(',') == value.npos && !value.starts_with('[')) return std::nullopt;
+  return element(value, index);
+}
+
 } // namespace
 
 const io::Entry* Group::find(std::string_view name) const {
@@ -141,8 +154,12 @@ std::optional<std::string> Group::configured(Keys keys) const {
   for (std::string_view section : sections_of(*this)) {
     const std::pair<const std::string, std::string>* first = nullptr;
     for (std::string_view key : spelt) {
-      const auto at = config->find(std::string(section) + std::string(key));
+      const auto at = config->find(std::string(section) + std::string(without_mark(key)));
       if (at == config->end() || at->second == "null") continue;
+      if (key.ends_with(of_layers)) {
+        if (auto own = number() ? element_of_list(at->second, *number()) : std::nullopt) return own;
+        continue;
+      }
       if (first && !same_value(first->second, at->second))
         fail("config.json: {} is {}, and {} is {}: the two mean the same here; remove one of them",
              first->first, first->second, at->first, at->second);
@@ -158,7 +175,7 @@ std::optional<std::string> Group::configured(Keys keys) const {
 void Group::ask(Keys keys) const {
   if (!reads) return;
   for (std::string_view key : keys) {
-    reads->ask_setting(key);
+    reads->ask_setting(without_mark(key));
     if (description) continue;
     for (std::string_view other : size_spellings(key)) reads->ask_setting(other);
   }
@@ -185,7 +202,7 @@ bool Group::has_key(std::string_view key) const {
 }
 
 bool Group::config_has(std::string_view key) const {
-  return has_value_in(sections_of(*this), *config, key);
+  return has_value_in(sections_of(*this), *config, without_mark(key));
 }
 
 std::optional<bool> Group::flag(std::initializer_list<std::string_view> keys) const {

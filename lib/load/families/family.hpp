@@ -75,7 +75,8 @@ struct Group {
   /// The value in config.json of the first of `keys` that it has. In a model of several parts, the
   /// section that the prefix names (vision_config) is searched, otherwise text_config before the
   /// rest. A size is found under every spelling (config_keys.hpp), those of other families only if
-  /// none of `keys` is there. Throws Error if two of `keys` have different values.
+  /// none of `keys` is there. A key that ends in [] has a list with a value for each layer, of which
+  /// this layer's counts. Throws Error if two of `keys` have different values.
   std::optional<std::string> configured(Keys keys) const;
   std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const {
     return configured(Keys(keys.begin(), keys.size()));
@@ -178,7 +179,7 @@ public:
   /// num_heads or num_kv_heads, as set by the user or the family.
   std::optional<std::size_t> count(std::string_view setting) const;
   /// The width of a head, from the tensors taken so far and the number of heads.
-  std::optional<std::size_t> head_width() const;
+  std::optional<std::size_t> head_width(const char* W = "W_q") const;
 
   /// Takes the norm's tensors, either of which may be nullptr.
   void take_norm(const io::Entry* weight, const io::Entry* bias);

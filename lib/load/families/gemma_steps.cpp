@@ -10,8 +10,10 @@ namespace mha::naming {
 
 namespace {
 
-bool slides3(const Group& group, std::size_t layer) {
-  return (layer + 1) % group.configured_count({"sliding_window_pattern"}, 1).value_or(6) != 0;
+/// Gemma 4's layers without layer_types: each sixth sees all keys, and the last one.
+bool all_but_sixth_and_last(const Group& group, std::size_t layer) {
+  return all_but_every_sixth(group, layer) &&
+         layer + 1 != group.configured_count({"num_hidden_layers"}, 1).value_or(0);
 }
 
 /// EmbeddingGemma also sees the keys after a token: W / 2 of a window of W keys on each side.
@@ -91,7 +93,7 @@ void step_gemma3_positions(LayerReading& to, const JsonTree&) {
     to.warn(message("config.json has attn_logit_softcapping {}: not computed, as in "
                     "Transformers' Gemma 3; <softcap> {} computes it",
                     *cap, *cap));
-  const bool sliding = is_sliding(group, slides3).value_or(false);
+  const bool sliding = is_sliding(group, all_but_every_sixth).value_or(false);
   if (sliding)
     set_rotary(to, {.style = "half",
                     .base_keys = {"rope_local_base_freq"},
@@ -99,8 +101,24 @@ void step_gemma3_positions(LayerReading& to, const JsonTree&) {
                     .scaled = false});
   else
     set_rotary(to, {.style = "half", .base = 1e6, .layer_type = "full_attention"});
-  set_window(to, slides3, 4096);
+  set_window(to, all_but_every_sixth, 4096);
   if (group.is_true({"use_bidirectional_attention"})) see_both_sides(to);
+}
+
+/// Layers with a window have a rotation of their own; the others turn some pairs of a wider head,
+/// by rope_parameters.
+void step_gemma4_positions(LayerReading& to, const JsonTree&) {
+  const bool sliding = is_sliding(to.group(), all_but_sixth_and_last).value_or(false);
+  set_rotary(to, {.style = "half",
+                  .base = sliding ? 1e4 : 1e6,
+                  .layer_type = sliding ? "sliding_attention" : "full_attention",
+                  .proportional = sliding ? 0 : 0.25});
+  set_window(to, all_but_sixth_and_last, 512);
+}
+
+/// Whether a layer sees all keys before a query; one without a number is taken for one that does.
+bool gemma4_is_full(const Group& group) {
+  return !is_sliding(group, all_but_sixth_and_last).value_or(false);
 }
 
 } // namespace mha::naming

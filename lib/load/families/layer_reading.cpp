@@ -96,10 +96,12 @@ std::optional<std::size_t> LayerReading::count(std::string_view setting) const {
   return setting == "num_heads" ? parsed.num_heads : parsed.num_kv_heads;
 }
 
-std::optional<std::size_t> LayerReading::head_width() const {
-  const std::size_t heads = count("num_heads").value_or(0);
+std::optional<std::size_t> LayerReading::head_width(const char* W) const {
+  const bool of_keys = std::string_view(W) != "W_q";
+  const std::size_t all = count("num_heads").value_or(0),
+                    heads = of_keys ? count("num_kv_heads").value_or(all) : all;
   if (heads == 0) return std::nullopt;
-  if (const auto q = parts.find("W_q"); q != parts.end() && q->second.tensor.rank() == 2)
+  if (const auto q = parts.find(W); q != parts.end() && q->second.tensor.rank() == 2)
     return q->second.tensor.shape()[1] / heads;
   if (const auto fused = parts.find("W_qkv"); fused != parts.end())
     return fused->second.tensor.shape().back() /

@@ -2,6 +2,8 @@
 
 #include <mha/load/families/steps.hpp>
 
+#include <mha/system/words.hpp>
+
 #include <algorithm>
 
 namespace mha::naming {
@@ -35,14 +37,21 @@ bool qk_norm_is_per_head(const Group& group) {
   return norm.size() == 1 && q.size() == 2 && norm[0] > 0 && norm[0] != q[0];
 }
 
-/// The number of heads in config.json, or else as many as fit the width of a head.
-void step_llama_heads(LayerReading& to, const JsonTree&) {
+/// The number of heads in config.json, or else as many as fit the width of a head. {"heads": "a
+/// b", "kv_heads": "a b", "width": "a b"}: the keys of a family that calls them otherwise.
+void step_llama_heads(LayerReading& to, const JsonTree& arguments) {
+  const auto keys = [&](const char* name, const char* usual) {
+    const JsonTree* const own = arguments.find(name);
+    return own ? words_of(own->as_text(name)) : std::vector<std::string_view>{usual};
+  };
   const Group& group = to.group();
   const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
   if (q.size() != 2) fail("{} is missing, or no matrix", to.source_of("q_proj.weight"));
-  std::size_t width = group.configured_count({"head_dim"}, 1).value_or(0);
+  const std::vector<std::string_view> width_keys = keys("width", "head_dim");
+  auto width =
+      static_cast<std::size_t>(group.configured_number(Keys(width_keys)).value_or(0));
   if (qk_norm_is_per_head(group)) width = norm[0];
-  if (to.set_from_config("num_heads", {"num_attention_heads"})) {
+  if (to.set_from_config("num_heads", Keys(keys("heads", "num_attention_heads")))) {
     const std::size_t heads = to.count("num_heads").value_or(0);
     if (!qk_norm_is_per_head(group) && width > 0 && heads * width != q[0] &&
         !to.option("num_heads"))
@@ -54,7 +63,7 @@ void step_llama_heads(LayerReading& to, const JsonTree&) {
     to.set("num_heads", std::to_string(q[0] / width),
            qk_norm_is_per_head(group) ? "q_norm.weight" : "config.json");
   }
-  to.set_from_config("num_kv_heads", {"num_key_value_heads"});
+  to.set_from_config("num_kv_heads", Keys(keys("kv_heads", "num_key_value_heads")));
 }
 
 /// {"made": false} if models of this kind have no norm of queries and keys; otherwise {"eps_key":
@@ -111,6 +120,35 @@ void step_cohere_qk_norm(LayerReading& to, const JsonTree&) {
     fail("{}: {}q_norm.weight is missing, though config.json has use_qk_norm", group.contents->name,
          group.prefix);
   if (normed) to.set("qk_norm", "layer");
+}
+
+/// Values times a number of config.json, {"key": KEY, "default": 0.707}: W_v and b_v times it.
+void step_value_scale(LayerReading& to, const JsonTree& arguments) {
+  const std::string key = text_in(arguments, "key").value_or("");
+  const double otherwise = number_in(arguments, "default").value_or(1),
+               scale = to.group().config_has(key) ? to.number({std::string_view(key)}).value_or(1)
+                       : to.group().has_key(key)  ? 1 // null
+                                                  : otherwise;
+  if (scale == 1) return;
+  for (const char* name : {"W_v", "b_v"})
+    if (const auto at = to.parts.find(name); at != to.parts.end()) {
+      const Tensor& own = at->second.tensor;
+      std::vector<double> scaled(own.count());
+      for (std::size_t i = 0; i < scaled.size(); ++i) scaled[i] = scale * value_at(own, i);
+      at->second.tensor = Tensor::of<double>(own.shape(), scaled);
+      at->second.source += fmt::format(", times {},", scale);
+    }
+}
+
+/// Norms of queries, keys or values without a weight, {"of": "q k v"}: one of ones.
+void step_unit_norms(LayerReading& to, const JsonTree& arguments) {
+  const std::string letters = text_in(arguments, "of").value_or("q k");
+  for (const std::string_view letter : words_of(letters)) {
+    const std::optional<std::size_t> width = to.head_width(letter == "v" ? "W_v" : "W_q");
+    if (!width) continue; // the number of heads is missing, which is an error of its own
+    to.parts[fmt::format("{}_norm.weight", letter)] = {
+        Tensor::of<double>({*width}, std::vector<double>(*width, 1)), "a norm without a weight"};
+  }
 }
 
 /// Requires both norms; with {"of_heads": true}, each as wide as a head.

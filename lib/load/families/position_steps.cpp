@@ -34,6 +34,8 @@ constexpr NamedSlides all_slides[]{
     {"upper", upper_layers},
     {"last", last_layers},
     {"all_but_every_fourth", all_but_every_fourth},
+    {"all_but_every_sixth", all_but_every_sixth},
+    {"typed", [](const Group&, std::size_t) { return false; }}, // those of layer_types alone
     {"not_listed",
      [](const Group& group, std::size_t) { return !is_listed(group).value_or(true); }},
     {"all_but_first_of_four", [](const Group&, std::size_t layer) { return layer % 4 != 0; }},
@@ -148,6 +150,11 @@ void step_alternating_rotary(LayerReading& to, const JsonTree& arguments) {
 /// Marks Ministral 3's length as known; it has no effect.
 void step_long_positions(LayerReading& to, const JsonTree&) {
   rope_number(to, "max_position_embeddings");
+}
+
+/// Whether no_rope_layers has the layer among those that rotate.
+bool layer_rotates(const Group& group) {
+  return is_listed(group).value_or(true);
 }
 
 bool layer_has_window(const Group& group) {

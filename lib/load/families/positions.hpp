@@ -19,6 +19,8 @@ struct Rotary {
   /// have one for each kind of layers. "": the one named in layer_types, if any.
   std::string_view layer_type = {};
   bool scaled = true; ///< whether rope_scaling, which is common to all layers, holds for this one
+  /// "proportional" scaling of this part of the pairs, if config.json has no rope_type; 0: none.
+  double proportional = 0;
   /// The base is fixed in the model's code, which ignores rope_theta, rope_scaling and
   /// rope_parameters; these are reported as not read.
   bool fixed = false;
@@ -63,8 +65,9 @@ bool even_layers(const Group& group, std::size_t layer);
 bool upper_layers(const Group& group, std::size_t layer);
 /// The same, with a window whether or not config.json has use_sliding_window.
 bool last_layers(const Group& group, std::size_t layer);
-/// All layers but the fourth, eighth …
+/// All layers but the fourth, eighth …, or the sixth, twelfth …, or as config.json counts.
 bool all_but_every_fourth(const Group& group, std::size_t layer);
+bool all_but_every_sixth(const Group& group, std::size_t layer);
 
 /// rotary_emb.inv_freq of older files is a buffer. Transformers computes the frequencies from the
 /// config instead, so a buffer with other numbers is reported.

@@ -179,7 +179,10 @@ private:
     const std::string name =
         tensor.bias ? name_in_module(*tensor.bias) : bias_beside(name_in_module(tensor.name));
     if (name.empty()) return std::nullopt;
-    const BiasRule& rule = tensor.key == "W_o" ? description_.output_bias : description_.qkv_bias;
+    static const BiasRule if_there;
+    const BiasRule& rule = tensor.key == "W_o"      ? description_.output_bias
+                           : tensor.key == "W_gate" ? if_there
+                                                    : description_.qkv_bias;
     const Bias wanted = rule.of(group_);
     const io::Entry* const entry = group_.find(name);
     const auto key_in_config = [&](std::string_view otherwise) {

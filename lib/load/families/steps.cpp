@@ -13,6 +13,8 @@ bool is_threefold(const Group& group, std::string_view name) {
 constexpr GroupTest tests[]{
     {"qk_norm_per_head", qk_norm_is_per_head},
     {"has_window", layer_has_window},
+    {"rotates", layer_rotates},
+    {"gemma4_full", gemma4_is_full},
     {"computes_hidden_act", computes_hidden_act},
     {"threefold_query_key_value",
      [](const Group& group) { return is_threefold(group, "query_key_value.weight"); }},
@@ -30,7 +32,9 @@ constexpr GroupTest tests[]{
 constexpr LayerStep steps_of_layers[]{
     {"rotary", step_rotary, "style part base base_keys part_keys dims_key layer_type scaled fixed"},
     {"window", step_window, "layers width by_itself"},
-    {"llama_heads", step_llama_heads},
+    {"llama_heads", step_llama_heads, "heads kv_heads width"},
+    {"unit_norms", step_unit_norms, "of"},
+    {"value_scale", step_value_scale, "key default"},
     {"qk_norm", step_qk_norm, "made eps_key eps layer"},
     {"needs_qk_norm", step_needs_qk_norm, "of_heads"},
     {"cohere_qk_norm", step_cohere_qk_norm},
@@ -43,6 +47,7 @@ constexpr LayerStep steps_of_layers[]{
     {"gemma_activation", step_gemma_activation, "two_keys"},
     {"gemma2_softcap", step_gemma2_softcap},
     {"gemma3_positions", step_gemma3_positions},
+    {"gemma4_positions", step_gemma4_positions},
     {"mask_buffers", step_mask_buffers},
     {"pass_over", step_ignore, "*"},
     {"unsupported", step_unsupported, "*"},

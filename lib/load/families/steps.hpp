@@ -50,9 +50,12 @@ bool layer_has_window(const Group& group);
 
 // llama_steps.cpp
 void step_llama_heads(LayerReading& to, const JsonTree& arguments);
+void step_value_scale(LayerReading& to, const JsonTree& arguments);
+void step_unit_norms(LayerReading& to, const JsonTree& arguments);
 void step_qk_norm(LayerReading& to, const JsonTree& arguments);
 void step_cohere_qk_norm(LayerReading& to, const JsonTree& arguments);
 bool qk_norm_is_per_head(const Group& group);
+bool layer_rotates(const Group& group);
 void step_needs_qk_norm(LayerReading& to, const JsonTree& arguments);
 
 // encoder_steps.cpp
@@ -70,6 +73,8 @@ bool computes_hidden_act(const Group& group);
 void step_query_scalar(LayerReading& to, const JsonTree& arguments);
 void step_gemma_activation(LayerReading& to, const JsonTree& arguments);
 void step_gemma2_softcap(LayerReading& to, const JsonTree& arguments);
+bool gemma4_is_full(const Group& group);
+void step_gemma4_positions(LayerReading& to, const JsonTree& arguments);
 void step_gemma3_positions(LayerReading& to, const JsonTree& arguments);
 
 // gpt_steps.cpp

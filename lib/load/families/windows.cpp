@@ -27,7 +27,8 @@ std::optional<bool> is_sliding_by_type(const Group& group) {
 std::optional<bool> is_sliding(const Group& group, Slides slides) {
   if (!slides) return true;
   const std::optional<bool> typed = is_sliding_by_type(group);
-  for (const char* pattern : {"sliding_window_pattern", "_sliding_window_pattern"})
+  for (const char* pattern : {"sliding_window_pattern", "_sliding_window_pattern",
+                              "global_attn_every_n_layers", "full_attention_interval"})
     if (typed) group.has_key(pattern); // known, but layer_types wins
   if (typed) return typed;
   if (slides == every_layer && !group.configured("layer_types")) return true;
@@ -38,7 +39,8 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
 void set_window(LayerReading& to, Slides slides, std::size_t otherwise, bool by_itself) {
   // llama.cpp writes 0 for no window; Transformers would hide every key.
   const bool gguf = to.group().contents->format == "gguf";
-  const auto given = to.group().configured_count({"sliding_window"}, gguf ? 0 : 1);
+  const auto given = to.group().configured_count({"sliding_window", "sliding_window_size"},
+                                                 gguf ? 0 : 1);
   if (!given && to.group().has_key("sliding_window")) otherwise = 0; // null
   // Qwen and SmolLM 3 use the window in the config only with use_sliding_window.
   const bool used = to.is_true({"use_sliding_window"}, by_itself && slides != upper_layers);
@@ -70,7 +72,16 @@ bool even_layers(const Group&, std::size_t layer) {
   return layer % 2 == 0;
 }
 bool all_but_every_fourth(const Group& group, std::size_t layer) {
-  return (layer + 1) % group.configured_count({"sliding_window_pattern"}, 1).value_or(4) != 0;
+  return (layer + 1) % group
+                           .configured_count({"sliding_window_pattern", "global_attn_every_n_layers",
+                                              "full_attention_interval"},
+                                             1)
+                           .value_or(4) !=
+         0;
+}
+
+bool all_but_every_sixth(const Group& group, std::size_t layer) {
+  return (layer + 1) % group.configured_count({"sliding_window_pattern"}, 1).value_or(6) != 0;
 }
 
 bool upper_layers(const Group& group, std::size_t layer) {
