@@ -128,6 +128,7 @@ public:
 private:
   Array formula(Stage stage);
   Array own_keys();
+  Array alpha();
   Array position_bias();
   Array shift();
   Array sinks() const { return shaped(array(l.sinks), {l.dims.H, 1}); }
@@ -160,7 +161,6 @@ inline Array Formulas::formula(Stage stage) {
   case q_norm: return l.q_norm_weight.empty() ? at(turn_first ? q_rope : q) : clipped(qk_normalised(l, at(turn_first ? q_rope : q), l.q_norm_weight, l.q_norm_bias), s.clip_qkv);
   case k_norm: return l.k_norm_weight.empty() ? at(turn_first ? k_rope : k) : clipped(qk_normalised(l, at(turn_first ? k_rope : k), l.k_norm_weight, l.k_norm_bias), s.clip_qkv);
   case v_norm: return l.v_norm_weight.empty() ? at(v) : rms_normalised(l, at(v), l.v_norm_weight);
-  case gate:   return split(linear(at(x), l.W_gate, l.b_gate), d.H);                 // B, H, T, d_v or 1
   case q_rope: return rotated(l, at(turn_first ? q : q_norm));
   case k_rope: return rotated(l, at(turn_first ? k : k_norm));
   case k_all:  return joined(l, l.k_past, at(turn_first ? k_norm : k_rope), l.k_extra); // B, H_kv, S_all, d_k
@@ -183,15 +183,11 @@ inline Array Formulas::formula(Stage stage) {
     return has_sinks ? Array(sum + xt::exp(sinks() - shift())) : sum;
   }
   case logsumexp: return (naive ? Array(0.) : at(row_max)) + xt::log(at(row_sum));
-  case weights: {
-    const Booleans nothing = xt::equal(at(row_sum), 0.) && sees_nothing(l);
-    const double instead = s.masked_rows == MaskedRows::zero  ? 0
-                           : s.masked_rows == MaskedRows::nan ? std::nan("") : 1 / real(d.S_all);
-    return xt::where(xt::expand_dims(nothing, 3), instead, at(exp) / xt::expand_dims(at(row_sum), 3));
-  }
+  case weights:  return alpha();
   case head_out: return product(at(weights), for_query_heads(l, at(v_all)));         // B, H, T, d_v
 
   case head_norm: return l.head_norm_weight.empty() ? at(head_out) : rms_normalised(l, at(head_out), l.head_norm_weight);
+  case gate:     return split(linear(at(x), l.W_gate, l.b_gate), d.H);               // B, H, T, d_v or 1
   case gated:    return l.W_gate.empty() && !l.has_given(gate) ? at(head_norm) : Array(at(head_norm) * activated_gate(l, at(gate)));
 
   // The heads side by side.
@@ -202,6 +198,18 @@ inline Array Formulas::formula(Stage stage) {
   default:       fail("the textbook has no {}", name_of(stage));
   }
   // clang-format on
+}
+
+/// exp / row_sum; what masked_rows has of a query that sees nothing.
+inline Array Formulas::alpha() {
+  const Array sums = at(Stage::row_sum);
+  const Booleans nothing = xt::equal(sums, 0.) && sees_nothing(l);
+  const MaskedRows masked_rows = l.settings.masked_rows;
+  const double instead = masked_rows == MaskedRows::zero  ? 0
+                         : masked_rows == MaskedRows::nan ? std::nan("")
+                                                          : 1 / real(l.dims.S_all);
+  return xt::where(xt::expand_dims(nothing, 3), instead,
+                   at(Stage::exp) / xt::expand_dims(sums, 3));
 }
 
 /// Keys of B, H_kv, S, d_k, before heads share a part of them.
@@ -215,8 +223,9 @@ inline Array Formulas::position_bias() {
   Array bias = explicit_bias(l);
   auto of_positions = xt::view(bias, all(), all(), all(), xt::range(0, l.dims.past + l.dims.S));
   if (l.settings.alibi != Alibi::none) of_positions += alibi(l);
+  const Stage last_query = norms_after_rotation(l) ? Stage::q_norm : Stage::q_rope;
   if (!l.relative_key.empty())
-    of_positions += relative_key(l, at(Stage::q_rope), for_query_heads(l, at(Stage::k_all)));
+    of_positions += relative_key(l, at(last_query), for_query_heads(l, at(Stage::k_all)));
   return bias;
 }
 

@@ -4,6 +4,7 @@
 #include <mha/compare/precision.hpp>
 #include <mha/compare/rounding.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -135,6 +136,9 @@ void Differ::compare_all() {
     if (!theirs.mean_of_heads) comparison.add(theirs, row.tolerance);
     result_.stages.push_back(std::move(row));
   }
+  std::ranges::stable_sort(result_.stages, [&](const StageDiff& a, const StageDiff& b) {
+    return comes_before(layer_, a.stage, b.stage);
+  });
   Comparison own(layer_); // ours with float64, in the same computation
   if (pass_ && pass_->every_stage) exact_ = exact_stages();
   for (const auto& [stage, exact] : exact_) own.add({stage, exact, DType::f64, "float64", ""}, {});
@@ -164,6 +168,7 @@ FromExact Differ::from_exact(const StageDiff& row, double ours, const Tensor& ex
   const std::optional<RoundingVerdict> verdict =
       own_judge(row).judge(*row.reference, exact, grown ? &*grown : nullptr);
   found.ratio = verdict ? verdict->farthest : found.theirs > 0 ? HUGE_VAL : 0;
+  found.precision = coarser_of(layer_.dtype, row.precision);
   found.is_rounding = found.ratio <= 1 || (verdict && verdict->within);
   return found;
 }
@@ -276,7 +281,7 @@ void Differ::choose_first() {
   first->status = DiffStatus::first;
   if (first->exact) first->exact->is_rounding = false; // the caller asked for a narrower tolerance
   for (StageDiff& row : result_.stages)
-    if (comes_before(first->stage, row.stage) && !row.difference.within)
+    if (comes_before(layer_, first->stage, row.stage) && !row.difference.within)
       row.status = DiffStatus::inherited;
 }
 

@@ -26,6 +26,7 @@ struct FromExact {
   /// most 1.
   double ratio = 0;
   bool is_rounding = true; ///< rounding explains all distances, and the stage does not differ
+  DType precision = DType::f32; ///< whose rounding that is: the coarser of both sides'
 };
 
 /// One compared stage.

@@ -4,6 +4,7 @@
 
 #include <mha/naming/forms.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/other_inputs.hpp>
 
 #include <algorithm>
 
@@ -47,7 +48,7 @@ Layer without_given(Layer layer, Stage stage) {
 Layer with_reference_before(const Layer& layer, Stage stage, const Reference& reference) {
   Layer edited = layer;
   for (const ReferenceStage& theirs : reference.stages)
-    if (theirs.stage < stage && !theirs.in_part)
+    if (comes_before(layer, theirs.stage, stage) && !theirs.in_part)
       edited = with_given(std::move(edited), theirs.stage, theirs.value);
   return edited;
 }

@@ -9,6 +9,7 @@
 #include <mha/formats/formats.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
 #include <mha/naming/infer_axes.hpp>
@@ -380,7 +381,7 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
          joined_names(available_));
   }
   std::sort(reference_.stages.begin(), reference_.stages.end(),
-            [](const auto& a, const auto& b) { return comes_before(a.stage, b.stage); });
+            [&](const auto& a, const auto& b) { return comes_before(layer_, a.stage, b.stage); });
   for (const auto& [how, names] : rearranged_)
     reference_.notes.push_back(fmt::format("{}: {}", how, fmt::join(names, ", ")));
   if (!twice_.empty())

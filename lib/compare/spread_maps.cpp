@@ -144,13 +144,19 @@ void MapVariances::through_scores(const RowValues& values, std::size_t query,
   const std::size_t n = layer_.dims.S_all;
   const double scale = layer_.scale() * layer_.temperature_of(query), cap = layer_.settings.softcap;
   const Spacing& kept = by_.scores ? kept_ : summed_;
+  const std::size_t terms = layer_.relative_key.empty() ? 0 : layer_.dims.d_model + layer_.dims.d_k;
+  const double* before = nullptr;
   for (const Stage stage : {Stage::scores, scaled, capped, biased, masked}) {
     const double* y = values[stage];
     if (!y) continue;
     if (layer_.has_given(stage)) {
-      of_given(stage, y, n, variance);
+      of_given(stage, y, n, variance), before = y;
       continue;
     }
+    // What is added may be a product of q, which is one of x itself.
+    for (std::size_t j = 0; stage == biased && before && terms > 0 && j < n; ++j)
+      variance[j] += mha::of_sum(summed_, terms, 0, y[j] - before[j]) +
+                     kept_.at_worst(y[j] - before[j]);
     for (std::size_t j = 0; j < n; ++j) {
       if (stage == Stage::scores)
         variance[j] += mha::of_sum(summed_, layer_.dims.d_k, 0, y[j]);
@@ -160,6 +166,7 @@ void MapVariances::through_scores(const RowValues& values, std::size_t query,
         variance[j] *= std::pow(1 - y[j] * y[j] / (cap * cap), 2);
       variance[j] = std::isfinite(y[j]) ? variance[j] + kept.of(y[j]) : 0;
     }
+    before = y;
   }
 }
 

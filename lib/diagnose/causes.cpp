@@ -4,6 +4,7 @@
 #include <mha/diagnose/judge.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/other_inputs.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -242,7 +243,7 @@ bool CauseSearch::leaves_earlier_stages(const State& state, const Changes& chang
       continue;
     Inputs inputs;
     for (const auto& [stage, value] : state.inputs)
-      if (comes_before(stage, earlier.stage)) inputs.emplace(stage, value);
+      if (comes_before(layer_, stage, earlier.stage)) inputs.emplace(stage, value);
     const Trials trials(layer_, inputs, earlier, state.so_far.changes, threads_, state.off);
     if (std::none_of(changes.begin(), changes.end(),
                      [&](const Change* change) { return trials.concerns(*change); }))

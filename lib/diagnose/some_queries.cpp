@@ -6,6 +6,7 @@
 #include <mha/forward/rotary_kinds.hpp>
 #include <mha/load/broadcast.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/schedule/plan.hpp>
 
 #include <algorithm>
@@ -67,7 +68,7 @@ void write_out_bias(const Layer& full, const std::vector<std::size_t>& rows, Lay
   const std::vector<Tensor> vectors =
       full.relative_key.empty()
           ? std::vector<Tensor>{}
-          : values_of(full, {step_for(full, Stage::q_rope), step_for(full, Stage::k_all)});
+          : values_of(full, {step_for(full, in_turn(full, Stage::q_rope)), step_for(full, Stage::k_all)});
   const Dims& d = full.dims;
   some.bias = {written_out(full, rows, false, [&]<class T>(const RowPlace& at, Keys<T> keys) {
     add_bias(full, at, keys);
@@ -88,7 +89,7 @@ void write_out_masks(const Layer& full, const std::vector<std::size_t>& rows, La
   const Settings& s = full.settings;
   some.added.clear();
   if (full.added.empty() && full.blocked.empty() && full.kv_lengths.empty() && !s.causal &&
-      s.window_left < 0 && s.window_right < 0)
+      s.window_left < 0 && s.window_right < 0 && s.window_chunk == 0)
     return;
   some.added = {written_out(full, rows, same_for_heads(full.added) && same_for_heads(full.blocked),
                             [&](const RowPlace& at, auto keys) { add_masks(full, at, keys); })};
@@ -132,8 +133,9 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
     if (full.X_v.empty()) some.X_v = x;
     some.X = rows_of(full.X, 1, rows);
   }
-  if (full.settings.rope != Rope::none) {
+  if (full.settings.rope != Rope::none || full.settings.temperature != 0)
     some.positions = positions_of(full, rows);
+  if (full.settings.rope != Rope::none) {
     const std::int64_t first =
         full.settings.rope_offset.value_or(static_cast<std::int64_t>(full.dims.past));
     some.settings.rope_length = rotary_length(full, std::max(full.dims.T, full.dims.S), first);
@@ -158,7 +160,7 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
   some.blocked.clear(), some.kv_lengths.clear(), some.relative_bias = some.relative_key = {};
   some.settings.alibi = Alibi::none;
   some.settings.causal = false;
-  some.settings.window_left = some.settings.window_right = -1;
+  some.settings.window_left = some.settings.window_right = -1, some.settings.window_chunk = 0;
   some.tokens.clear(), some.item_tokens.clear();
   return some;
 }

@@ -7,6 +7,7 @@
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -55,7 +56,7 @@ std::vector<Target> targets_of(const Layer& layer, const std::vector<ReferenceSt
     fail("nothing to compare: the reference has {}, which cannot be computed from what is given",
          missing);
   std::sort(targets.begin(), targets.end(),
-            [](const Target& a, const Target& b) { return comes_before(a.stage, b.stage); });
+            [&](const Target& a, const Target& b) { return comes_before(layer, a.stage, b.stage); });
   return targets;
 }
 

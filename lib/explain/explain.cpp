@@ -2,7 +2,9 @@
 
 #include <mha/observe/first_tokens.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/observe/masked_keys.hpp>
+#include <mha/naming/formula.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/schedule/plan.hpp>
@@ -191,6 +193,12 @@ Explanation facts_of(const Layer& layer, const ExplainRequest& request) {
   result.scale = layer.scale() * layer.temperature_of(request.query);
   result.one_head = request.head.has_value();
   result.has_W_q = !layer.W_q.empty(), result.has_b_q = !layer.b_q.empty();
+  for (Stage& step : result.query_steps) step = in_turn(layer, step);
+  result.multiplied = last_of_heads(layer);
+  for (const Stage stage : {Stage::head_norm, Stage::gated})
+    if (has_step(layer, stage))
+      result.result_steps.push_back(
+          fmt::format("{} = {}", name_of(stage), formula_of(layer, stage)));
   result.has_W_o = !layer.W_o.empty(), result.has_b_o = !layer.b_o.empty();
   result.other_source = !layer.X_k.empty() || !layer.X_v.empty();
   if (result.has_b_o) result.b_o = values_in_double(layer.b_o);
@@ -253,7 +261,8 @@ Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t
   // The keys' numbers are shown only if one head is explained in full.
   const std::optional<Stage> keys =
       request.head && contains(available, Stage::scores)
-          ? last_form(available, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::k_all})
+          ? last_form(available, {Stage::k, in_turn(layer, Stage::k_norm),
+                                  in_turn(layer, Stage::k_rope), Stage::k_all})
           : std::nullopt;
   for (const std::optional<Stage>& stage : {value_rows, keys})
     if (stage) want(*stage);

@@ -4,6 +4,7 @@
 #include <mha/observe/compute.hpp>
 #include <mha/system/message.hpp>
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -63,6 +64,11 @@ struct Explanation {
   double scale = 1;
   bool one_head = false;
   bool has_W_q = false, has_b_q = false, has_W_o = false, has_b_o = false; ///< for the formulas
+  /// q and its later forms, in the order in which the layer makes them.
+  std::array<Stage, 3> query_steps{Stage::q, Stage::q_norm, Stage::q_rope};
+  /// How head_norm and gated are made, where the layer has them: "gated = head_out · σ(gate)".
+  std::vector<std::string> result_steps;
+  Stage multiplied = Stage::head_out; ///< the step that W_o multiplies
   bool other_source = false;          ///< keys and values come from another input than the queries
   StageSet given;                     ///< stages that are given, not computed
   StageValues values;                 ///< x, concat, output, residual

@@ -59,7 +59,7 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
       norm_of_k{k_norm, norm_k, norms_last ? k_rope : k};
   const Stage last_q = norms_last ? q_norm : q_rope, last_k = norms_last ? k_norm : k_rope;
 
-  const Stage last = last_of_heads(layer);
+  const Stage last = run.last_of_heads();
   const auto result_of_head = [&](Band<T>& band) {
     band.step(head_result, [&](auto y) { W_o.of_head(band.place(), band[last], y); }); // z W_o[h]
   };

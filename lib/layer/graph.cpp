@@ -22,13 +22,6 @@ namespace {
 
 using enum Stage;
 
-/// What a stage is computed from, steps that the layer does not have included.
-const std::vector<Stage>& steps_before(const Layer& layer, Stage stage) {
-  for (const OtherInputs& other : other_inputs())
-    if (other.stage == stage && other.holds(layer)) return other.inputs;
-  return info_of(stage).inputs;
-}
-
 /// Whether `holds` is true of every input of a stage; it is called up to the first of which it is
 /// not. An input of several steps that the layer does not have comes several times.
 template <class Holds> bool all_inputs(const Layer& layer, Stage stage, const Holds& holds) {
@@ -61,12 +54,26 @@ StageSet ancestors_of(const Layer& layer, Stage stage, const StageSet& up_to) {
   return found;
 }
 
+namespace {
+
+/// What any layer computes a stage from.
+StageSet possible_inputs(Stage stage) {
+  StageSet inputs;
+  for (const Stage input : info_of(stage).inputs) inputs.add(input);
+  for (const OtherInputs& other : other_inputs())
+    for (const Stage input : other.inputs)
+      if (other.stage == stage) inputs.add(input);
+  return inputs;
+}
+
+} // namespace
+
 StageSet possible_ancestors(Stage stage, const StageSet& given) {
   StageSet found;
   const auto add = [&](const auto& self, Stage one) -> void {
     if (contains(found, one)) return;
     found.add(one);
-    for (const Stage input : info_of(one).inputs)
+    for (const Stage input : possible_inputs(one))
       if (!contains(given, input)) self(self, input);
   };
   add(add, stage);
@@ -75,7 +82,7 @@ StageSet possible_ancestors(Stage stage, const StageSet& given) {
 
 StageSet possible_descendants(StageSet of) {
   for (const StageInfo& info : stages()) // in the order of the computation
-    for (const Stage input : info.inputs)
+    for (const Stage input : possible_inputs(info.stage))
       if (contains(of, input)) of.add(info.stage);
   return of;
 }
@@ -176,15 +183,7 @@ StageSet available_stages(const Layer& layer) {
          !(info.stage == Stage::scaled && lacks_scale(layer))))
       available.add(info.stage);
   };
-  // In the order of the computation, which is the table's, unless norms follow the rotation.
-  for (const Stage rotated : {Stage::q_rope, Stage::k_rope})
-    if (norms_after_rotation(layer)) {
-      for (const Stage before :
-           {Stage::x, Stage::c_q, Stage::c_kv, Stage::k_pe, Stage::q, Stage::k})
-        add(info_of(before));
-      add(info_of(rotated));
-    }
-  for (const StageInfo& info : stages()) add(info);
+  for (const StageInfo& info : stages()) add(info_of(in_turn(layer, info.stage)));
   // A given concatenation can be split again.
   if (layer.has_given(Stage::concat) && layer.dims.H > 0) {
     available.add(last_of_heads(layer));

@@ -44,7 +44,7 @@ double Layer::temperature_of(std::size_t t) const {
   const double position =
       positions.empty() ? first + static_cast<double>(t) : positions.as<double>()[t];
   const double steps = std::floor((position + static_cast<double>(s.temperature_offset)) /
-                                  static_cast<double>(s.temperature_length));
+                                  s.temperature_length);
   return 1 + s.temperature * std::log1p(std::max(0.0, steps));
 }
 
@@ -69,8 +69,7 @@ bool norms_heads_together(const Layer& layer) {
 }
 
 bool norms_after_rotation(const Layer& layer) {
-  return layer.settings.norm_after_rotation && layer.settings.rope != Rope::none &&
-         !layer.q_norm_weight.empty() && !layer.k_norm_weight.empty();
+  return layer.settings.norm_after_rotation && layer.settings.rope != Rope::none;
 }
 
 std::size_t experts_side_by_side(const Layer& layer, Stage stage) {

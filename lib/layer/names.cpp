@@ -68,7 +68,7 @@ const std::vector<TensorInfo> tensor_table{
   {"relative_key", weight, "IO", {{distances, d_k}}, "a vector for every distance query − key, from −(M − 1) on: q · it is a position bias (Shaw et al., BERT)", "distance_embedding", false,
    {.member = &L::relative_key}},
   {"positions", positions, "T", {{T}, {three, T}}, "rotary positions of the tokens; three rows of them with mrope_section", "position_ids", false,
-   {.member = &L::positions, .readers = {Stage::q_rope, Stage::k_rope}, .can_be_added = true, .keeps_form = true, .in_double = true}},
+   {.member = &L::positions, .readers = {Stage::q_rope, Stage::k_rope, Stage::scaled}, .can_be_added = true, .keeps_form = true, .in_double = true}},
   {"rope_short_factor", weight, "C", {{rope_pairs}}, "longrope: what the frequencies are divided by up to the original length", "", false,
    {.member = &L::rope_short_factor, .in_double = true}},
   {"rope_long_factor", weight, "C", {{rope_pairs}}, "longrope: and beyond it", "", false,

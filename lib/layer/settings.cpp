@@ -50,12 +50,6 @@ std::size_t heads(std::string_view text) {
   return static_cast<std::size_t>(value);
 }
 
-std::size_t positive_count(std::string_view text) {
-  const std::size_t value = whole(text);
-  if (value == 0) expected("a positive number");
-  return value;
-}
-
 double not_negative(std::string_view text) {
   const double value = number(text);
   if (value < 0) expected("a number that is not negative");
@@ -200,7 +194,7 @@ const SettingInfo setting_table[] = {
   {"window_right", SettingKind::integer, "R", "keys after the query that it may attend to; -1 = all", "right_window_size", store<&S::window_right, window>, load<&S::window_right>},
   {"window_chunk", SettingKind::count, "N", "a query sees only the keys of its own chunk of N positions (Llama 4); 0 = all", "", store<&S::window_chunk, whole>, load<&S::window_chunk>},
   {"temperature", SettingKind::number, "NUMBER", "scores of the query at position p are multiplied by 1 + this · ln(1 + ⌊(p + temperature_offset) / temperature_length⌋); 0 = off", "", store<&S::temperature, not_negative>, load<&S::temperature>},
-  {"temperature_length", SettingKind::count, "N", "temperature: positions from one value to the next", "", store<&S::temperature_length, positive_count>, load<&S::temperature_length>},
+  {"temperature_length", SettingKind::number, "N", "temperature: positions from one value to the next", "", store<&S::temperature_length, positive>, load<&S::temperature_length>},
   {"temperature_offset", SettingKind::count, "N", "temperature: what is added to the position (Llama 4: 1)", "", store<&S::temperature_offset, whole>, load<&S::temperature_offset>},
   {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, not_negative>, load<&S::softcap>},
   {"rope", SettingKind::choice, "none|half|interleaved", "rotary position embedding: pairs (i, i + d/2) or (2i, 2i + 1)", "rope_style", store<&S::rope, choice<Rope>>, load_word<&S::rope>},

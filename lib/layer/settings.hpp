@@ -52,7 +52,8 @@ struct Settings {
   std::size_t window_chunk = 0; ///< a query sees its own chunk of this many positions; 0 = all
   double softcap = 0;                               ///< 0 = none
   double temperature = 0; ///< β: scores of position p · (1 + β ln(1 + ⌊(p + offset) / length⌋))
-  std::size_t temperature_length = 8192, temperature_offset = 0;
+  double temperature_length = 8192;
+  std::size_t temperature_offset = 0;
   Rope rope = Rope::none;
   double rope_base = 10000;
   std::size_t rope_dims = 0;  ///< rotated dimensions of a head; 0 = all from rope_first on

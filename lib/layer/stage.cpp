@@ -69,6 +69,9 @@ bool has_relative_key(const Layer& layer) {
 bool has_relative_key_query(const Layer& layer) {
   return !layer.relative_key.empty() && layer.settings.relative_key_query;
 }
+bool has_relative_key_of_norms(const Layer& layer) {
+  return !layer.relative_key.empty() && norms_after_rotation(layer);
+}
 bool has_stable_sinks(const Layer& layer) {
   return !layer.sinks.empty() && !is_naive(layer);
 }
@@ -174,6 +177,7 @@ const std::vector<OtherInputs> other_inputs_table{
     {head_result, has_no_gate, {head_norm}},
     {concat, has_no_gate, {head_norm}},
     // q · r, and k · r, of the distance's vector r.
+    {biased, has_relative_key_of_norms, {capped, q_norm, k_all}},
     {biased, has_relative_key, {capped, q_rope}},
     {biased, has_relative_key_query, {capped, q_rope, k_all}},
     // The naive softmax does not look at the maximum.
@@ -206,6 +210,19 @@ std::span<const StageInfo> derived_stages() {
 }
 std::span<const OtherInputs> other_inputs() {
   return other_inputs_table;
+}
+const std::vector<Stage>& steps_before(const Layer& layer, Stage stage) {
+  for (const OtherInputs& other : other_inputs())
+    if (other.stage == stage && other.holds(layer)) return other.inputs;
+  return info_of(stage).inputs;
+}
+Stage in_turn(const Layer& layer, Stage place) {
+  if (!norms_after_rotation(layer)) return place;
+  return place == q_norm   ? q_rope
+         : place == k_norm ? k_rope
+         : place == q_rope ? q_norm
+         : place == k_rope ? k_norm
+                           : place;
 }
 const StageInfo& info_of(Stage stage) {
   if (index_of(stage) >= table.size()) fail("Stage({}) is not a stage", index_of(stage));
@@ -241,6 +258,9 @@ bool is_of_model(Stage stage) {
 bool comes_before(Stage stage, Stage other) {
   const auto place = [](Stage of) { return std::ranges::find(table, of, &StageInfo::stage); };
   return place(stage) < place(other);
+}
+bool comes_before(const Layer& layer, Stage stage, Stage other) {
+  return comes_before(in_turn(layer, stage), in_turn(layer, other));
 }
 
 } // namespace mha

@@ -17,7 +17,6 @@ struct ReadLayer {
   LoadedLayer loaded;       ///< id, naming, origins, notes
   std::string input_source; ///< of the text that X in `parts` is from; "": none
   std::shared_ptr<const TransformerBlock> block; ///< where X is the stream, without a text
-  std::optional<naming::LongQueries> long_queries;
   Identities identities;   ///< projections that the user declares so
   Sources::OfKind of_kind; ///< parts that are not computed; their tensors are not read yet
   std::vector<naming::TensorOfKind> kind_parts; ///< the tensors of `of_kind`

@@ -107,4 +107,27 @@ Dims LearnedSizes::dims() const {
   return d;
 }
 
+void LearnedSizes::learn_gate(const NamedTensor* input) {
+  const NamedTensor* const p = part("W_gate");
+  const Size &H = (*this)[Dim::H], &d_v = (*this)[Dim::d_v];
+  Size& d_gate = (*this)[Dim::d_gate];
+  if (p) {
+    const Shape& shape = p->tensor.shape();
+    if (shape.size() != 2)
+      fail("{} is {}: expected (d_in, H·d_v) or (d_in, H)", p->source, to_string(shape));
+    if (input && input->tensor.shape().back() != shape[0])
+      fail("{} is {}: {}, but {} has {}", p->source, to_string(shape), counted(shape[0], "rows"),
+           input->source, counted(input->tensor.shape().back(), "columns"));
+    if (!H.known) return;
+    const std::size_t of_elements = H.value * d_v.value;
+    if (shape[1] != H.value && shape[1] != of_elements)
+      fail("{} is {}: {}, but a gate has one for each of {} or of their {} values", p->source,
+           to_string(shape), counted(shape[1], "columns"), counted(H.value, "heads"), of_elements);
+    d_gate.learn(shape[1] == H.value ? 1 : d_v.value, p->source, &shape);
+  }
+  if (d_gate.known && d_v.known && d_gate.value != 1 && d_gate.value != d_v.value)
+    fail("{}: a gate of {} a head: one, or {}, as many as a head has values, expected",
+         d_gate.source, counted(d_gate.value, "numbers"), d_v.value);
+}
+
 } // namespace mha

@@ -134,7 +134,6 @@ private:
       group.outline = true;
       naming::LayerReading parts(group, *layer->family, options);
       naming::read_layer(*layer->family, group, parts);
-      naming::long_queries(parts); // counts as read: layers compare their positions with it
       const ModelReader reader(group, *description_);
       if (width) reader.block(*width);
       reader.require_always();

@@ -96,7 +96,7 @@ void LayerSource::add(NamedTensors& parts, const std::string& name, mha::NamedTe
 
 naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
                                                   ReadLayer& read_layer) const {
-  auto& [parts, settings, labels, to, input_source, block, queries, identities, of_kind, kind_parts,
+  auto& [parts, settings, labels, to, input_source, block, identities, of_kind, kind_parts,
          without_attention] = read_layer;
   std::vector<Note> of_model = require_naming_fits(layer);
   if (!request.for_texts) std::ranges::move(of_model, std::back_inserter(to.notes));
@@ -108,7 +108,6 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
   const naming::FamilyRow* family = layer.family;
   if (const GraphNames* names = names_of(layer); names && names->hold(layer, read.parts, to.notes))
     family = names->layer(layer.id).family;
-  if (!layer.group.description) queries = naming::long_queries(read);
   for (auto& [name, part] : read.parts) {
     part.rows = true; // families return (in, out)
     add(parts, name, std::move(part));
@@ -268,7 +267,7 @@ std::vector<UnknownTensor> first_numbered_layer(const std::vector<io::Contents>&
 
 ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
-  auto& [parts, settings, labels, to, input_source, block, queries, identities, of_kind, kind_parts,
+  auto& [parts, settings, labels, to, input_source, block, identities, of_kind, kind_parts,
          without_attention] = read_layer;
   ++counts->made;
   to.id = id;

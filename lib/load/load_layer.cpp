@@ -87,23 +87,6 @@ std::vector<Sources::SourceTensor> as_read(ReadLayer read) {
   return list;
 }
 
-/// Throws Error where a query's position is so large that the model scales the query.
-void require_short(const Layer& layer, const std::optional<naming::LongQueries>& queries,
-                   const std::string& file) {
-  if (!queries) return;
-  const std::int64_t first =
-      layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past));
-  std::size_t rows = layer.dims.T;
-  if (!layer.lengths.empty()) rows = std::ranges::max(layer.lengths);
-  double last = static_cast<double>(first + static_cast<std::int64_t>(rows)) - 1;
-  if (!layer.positions.empty()) last = std::ranges::max(layer.positions.as<double>());
-  if (last < queries->length) return;
-  fail("{}: {} is {}: queries from position {} on are multiplied by 1 + {} ln(1 + ⌊position / "
-       "{}⌋), which is not computed here, and the last position is {}: at most {} tokens expected",
-       file, queries->key, queries->beta, queries->length, queries->beta, queries->length, last,
-       queries->length);
-}
-
 } // namespace
 
 std::shared_ptr<const TransformerBlock> FoundLayers::block_of(const std::string& id,
@@ -179,7 +162,6 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   loaded.X_of_text = input && !read->parts.at("X").bound;
   const bool keep = is_new && keeps;
   const std::shared_ptr<const TransformerBlock> block = read->block;
-  const std::optional<naming::LongQueries> queries = read->long_queries;
   // Tensors that are not kept are freed during conversion.
   loaded.layer = make_layer(keep ? read->parts : std::move(read->parts), read->settings,
                             state_->request.dtype, read->labels, &loaded.notes);
@@ -195,7 +177,6 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
     layer.kept = input->kept;
   }
   if (!input) take_lengths(state_->contents, layer), layer.block = block;
-  require_short(layer, queries, state_->found.empty() ? "" : state_->found[0].group.contents->name);
   if (layer.block) take_widths(*layer.block, layer.dims);
   if (keep) state_->kept.keep(id, std::move(*read), layer);
   return loaded;

@@ -50,7 +50,7 @@ public:
     learn_keys();
     learn_widths();
     learn_output();
-    learn_gate();
+    sizes_.learn_gate(input());
     return sizes_.dims();
   }
 
@@ -360,25 +360,6 @@ private:
       H.learn(1, H_d_v.source), H_kv.learn(1, H_d_v.source), d_v.learn(H_d_v.value, H_d_v.source);
   }
 
-  /// W_gate has a column a head, or one for each of a head's values.
-  void learn_gate() {
-    const NamedTensor* p = part("W_gate");
-    if (!p) return;
-    const Shape& shape = p->tensor.shape();
-    if (shape.size() != 2)
-      fail("{} is {}: expected (d_in, H·d_v) or (d_in, H)", p->source, to_string(shape));
-    if (input() && input()->tensor.shape().back() != shape[0])
-      fail("{} is {}: {}, but {} has {}", p->source, to_string(shape), counted(shape[0], "rows"),
-           input()->source, counted(input()->tensor.shape().back(), "columns"));
-    if (!H.known) return;
-    const std::size_t of_elements = H.value * d_v.value;
-    if (shape[1] != H.value && shape[1] != of_elements)
-      fail("{} is {}: {}, but a gate has one for each of {} ({}) or of their values ({})",
-           p->source, to_string(shape), counted(shape[1], "columns"), counted(H.value, "heads"),
-           H.value, of_elements);
-    d_gate.learn(shape[1] == H.value ? 1 : d_v.value, p->source, &shape);
-  }
-
   std::size_t concat_width() const { return H_d_v.known ? H_d_v.value : 0; }
 
   LearnedSizes sizes_;
@@ -389,7 +370,6 @@ private:
   Size &T = sizes_[Dim::T], &S = sizes_[Dim::S], &S_all = sizes_[Dim::S_all],
        &past = sizes_[Dim::P], &H = sizes_[Dim::H], &H_kv = sizes_[Dim::H_kv],
        &d_model = sizes_[Dim::d_model], &d_k = sizes_[Dim::d_k], &d_v = sizes_[Dim::d_v],
-       &d_gate = sizes_[Dim::d_gate],
        &d_out = sizes_[Dim::d_out], &H_d_v = sizes_[Dim::H_d_v], &r_q = sizes_[Dim::r_q],
        &r_kv = sizes_[Dim::r_kv], &d_pe = sizes_[Dim::d_pe];
   Size width_q{"columns"}, width_k{"columns"}, width_v{"columns"}; // of packed q, k and v

@@ -59,6 +59,9 @@ public:
                   std::string_view expected);
   /// Learns axes by letters; a tensor's own lengths, and products, are skipped.
   void learn_axes(const NamedTensor& part, const TensorForm& form);
+  /// Learns how many numbers W_gate gives a head: one, or as many as its values; of `input`, or
+  /// nullptr. Throws Error for another number.
+  void learn_gate(const NamedTensor* input);
   /// The sizes learned so far.
   Dims dims() const;
 

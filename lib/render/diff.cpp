@@ -352,7 +352,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
   paragraph(verdict_paragraph(layer, diff, reference, outcome) +
                 (has.exact_row
                      ? " " + exact_sentence(mha::name_of(has.exact_row->stage),
-                                            *has.exact_row->exact, has.exact_row->precision)
+                                            *has.exact_row->exact)
                      : ""),
             false);
   if (has.numbers) paragraph(about_tolerance(diff, has.heads), true);

@@ -182,7 +182,7 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
   if (const LayerLine* exact_line = layer_from_exact(lines, first))
     text += " " + exact_sentence(fmt::format("{} of {}", mha::name_of(exact_line->stage),
                                              layer_name(*exact_line)),
-                                 *exact_line->exact, exact_line->precision);
+                                 *exact_line->exact);
   if (rounding)
     text +=
         " Where the verdict is rounding, the elements outside the tolerance are off by no "

@@ -135,12 +135,12 @@ std::vector<std::string> exact_cells(const std::optional<FromExact>& exact) {
           times_text(*exact)};
 }
 
-std::string exact_sentence(std::string_view stage, const FromExact& exact, DType precision) {
+std::string exact_sentence(std::string_view stage, const FromExact& exact) {
   const bool beyond = exact.ratio > 1;
   return fmt::format("Measured against float64, the reference's error in {} is {} times {} {} "
                      "rounding explains{}.",
                      stage, times_text(exact), beyond ? "what" : "the most that",
-                     mha::name_of(precision),
+                     mha::name_of(exact.precision),
                      exact.is_rounding ? ": rounding"
                      : beyond          ? ": more than rounding"
                                        : "");

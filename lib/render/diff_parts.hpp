@@ -44,7 +44,7 @@ std::vector<Table::Column> exact_columns();
 std::vector<std::string> exact_cells(const std::optional<FromExact>& exact);
 /// "Measured against float64, the reference's error in q is 0.3 times the most that float32
 /// rounding explains: rounding."
-std::string exact_sentence(std::string_view stage, const FromExact& exact, DType precision);
+std::string exact_sentence(std::string_view stage, const FromExact& exact);
 
 /// "compared: …; not compared: …; skipped: …", wrapped, below a verdict on a whole model.
 std::string coverage_text(const Coverage& coverage, const TextStyle& text_style);

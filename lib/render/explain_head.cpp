@@ -28,6 +28,7 @@ public:
         grid(the_style.text_style, the_style.digits) {
     add_token();
     add_values();
+    add_result_steps();
     add_output();
     grid.arrange();
   }
@@ -46,6 +47,11 @@ public:
     }
     if (!value_lines.empty())
       text += heading(style.text_style, "Weigh the values", weighing()) + lines(value_lines);
+    if (!result_lines.empty())
+      text += heading(style.text_style, head.has(Stage::gated) ? "Gate the result"
+                                                               : "Normalise the result",
+                      explanation.result_steps) +
+              lines(result_lines);
     if (!output_lines.empty())
       text +=
           heading(style.text_style, explanation.has_W_o ? "Join and project" : "Join", joining()) +
@@ -69,7 +75,7 @@ private:
     for (Stage stage : {Stage::x, Stage::c_q})
       if (explanation.has(stage))
         add(token_lines, std::string(name_of(stage)), explanation.values.at(stage));
-    for (Stage stage : {Stage::q, Stage::q_norm, Stage::q_rope})
+    for (const Stage stage : explanation.query_steps)
       if (head.has(stage)) add(token_lines, std::string(name_of(stage)), head.values.at(stage));
   }
 
@@ -92,18 +98,25 @@ private:
       formulas.emplace_back(
           "q = " + clipped(!normed, projection(explanation, compressed ? "c_q" : "x", "W_q",
                                                explanation.has_W_q, "b_q", explanation.has_b_q)));
-    if (computed(Stage::q_norm)) formulas.push_back("q_norm = " + clipped(true, "norm(q)"));
-    if (computed(Stage::q_rope))
-      formulas.push_back(
-          fmt::format("q_rope = rotate({})", head.has(Stage::q_norm) ? "q_norm" : "q"));
+    std::string_view before = "q";
+    for (const Stage stage : explanation.query_steps) {
+      if (stage == Stage::q || !head.has(stage)) continue;
+      if (computed(stage))
+        formulas.push_back(fmt::format(
+            "{} = {}", name_of(stage),
+            stage == Stage::q_rope ? fmt::format("rotate({})", before)
+                                   : clipped(true, fmt::format("norm({})", before))));
+      before = name_of(stage);
+    }
     return formulas;
   }
 
   /// The query as the scores see it.
   const std::vector<double>* last_query() const {
-    for (Stage stage : {Stage::q_rope, Stage::q_norm, Stage::q})
-      if (head.has(stage)) return &head.values.at(stage);
-    return nullptr;
+    const std::vector<double>* last = nullptr;
+    for (const Stage stage : explanation.query_steps)
+      if (head.has(stage)) last = &head.values.at(stage);
+    return last;
   }
 
   /// One score multiplied out, where the head is narrow or the key is chosen: "q·k of key 2:
@@ -180,6 +193,12 @@ private:
     return explanation.dims.H == 1 && !explanation.has_W_o && !explanation.has_b_o;
   }
 
+  // The head's result on its way to W_o: its norm, its gate.
+  void add_result_steps() {
+    for (const Stage stage : {Stage::head_norm, Stage::gate, Stage::gated})
+      if (head.has(stage)) add(result_lines, std::string(name_of(stage)), head.values.at(stage));
+  }
+
   // The head's part of the output, the others', b_o, the output.
   void add_output() {
     if (!explanation.has(Stage::output) || !head.has(Stage::head_result)) return;
@@ -209,8 +228,10 @@ private:
     const std::string range =
         d_v == 1 ? fmt::format(" {}", first) : fmt::format("s {}–{}", first, first + d_v - 1);
     const std::string place =
-        fmt::format("head_out is {}{} of concat", columns ? "row" : "column", range);
-    if (is_the_output()) return {"output = head_out: one head, no W_o"};
+        fmt::format("{} is {}{} of concat", name_of(explanation.multiplied),
+                    columns ? "row" : "column", range);
+    if (is_the_output())
+      return {fmt::format("output = {}: one head, no W_o", name_of(explanation.multiplied))};
     if (!explanation.has_W_o) return {place, "no W_o"};
     return {place, fmt::format("times {}{} of W_o", columns ? "column" : "row", range)};
   }
@@ -236,7 +257,7 @@ private:
   const HeadExplanation& head;
   const ExplainStyle& style;
   VectorGrid grid;
-  std::vector<std::size_t> token_lines, value_lines, output_lines;
+  std::vector<std::size_t> token_lines, value_lines, result_lines, output_lines;
 };
 
 } // namespace

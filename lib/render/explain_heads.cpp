@@ -64,6 +64,9 @@ std::vector<TextColumn> head_columns(const Explanation& explanation, const Expla
     return head.has(stage) ? Number(norm_of(head.values.at(stage))) : Number();
   };
   add("‖head_out‖", {}, [&](const HeadExplanation& head) { return norm(head, Stage::head_out); });
+  for (const Stage stage : {Stage::head_norm, Stage::gated})
+    add(fmt::format("‖{}‖", name_of(stage)), {},
+        [&](const HeadExplanation& head) { return norm(head, stage); });
   if (explanation.has_W_o)
     add("‖result‖", bias ? Number(norm_of(explanation.b_o)) : Number(),
         [&](const HeadExplanation& head) { return norm(head, Stage::head_result); });

@@ -76,7 +76,7 @@ OrderedJson head_json(const Explanation& explanation, const HeadExplanation& hea
   const Dims& dims = explanation.dims;
   OrderedJson json{{"head", head.head}};
   if (dims.H_kv != 0) json["kv_head"] = head.kv_head;
-  for (Stage stage : {Stage::q, Stage::q_norm, Stage::q_rope})
+  for (const Stage stage : explanation.query_steps)
     if (head.has(stage)) json[std::string(name_of(stage))] = numbers.list(head.values.at(stage));
   json["keys"] = keys_json(explanation, head, numbers);
   for (Stage stage : {Stage::row_max, Stage::row_sum, Stage::logsumexp})
@@ -90,6 +90,8 @@ OrderedJson head_json(const Explanation& explanation, const HeadExplanation& hea
     json["head_out"] = numbers.list(head.values.at(Stage::head_out));
     json["concat_range"] = {head.head * dims.d_v, (head.head + 1) * dims.d_v};
   }
+  for (const Stage stage : {Stage::head_norm, Stage::gate, Stage::gated})
+    if (head.has(stage)) json[std::string(name_of(stage))] = numbers.list(head.values.at(stage));
   if (head.has(Stage::head_result))
     json["head_result"] = numbers.list(head.values.at(Stage::head_result));
   if (head.relative_norm) json["relative_norm"] = number(*head.relative_norm);

@@ -122,6 +122,7 @@ PageJson object_of(const LayerReport& layer, PageData& chunks) {
                   {"biased", layer.has_b_q},
                   {"sinks", layer.has_sinks},
                   {"projects", layer.has_W_o},
+                  {"result", layer.result_formula},
                   {"stages", std::move(stages)},
                   {"contributions", std::move(contributions)},
                   {"outputNorm", page_numbers(layer.output_norm)},

@@ -2,6 +2,8 @@
 
 #include <mha/explain/explain.hpp>
 #include <mha/heads/measuring.hpp>
+#include <mha/layer/other_inputs.hpp>
+#include <mha/naming/formula.hpp>
 #include <mha/observe/first_tokens.hpp>
 #include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/packed_rows.hpp>
@@ -33,8 +35,9 @@ std::map<std::string, Stage, std::less<>> forms_of(const Layer& layer, const Sta
                        layer.settings.temperature != 0;
   if (between || !contains(available, Stage::masked)) put("scores", {Stage::scores});
   if (contains(available, Stage::scores)) {
-    put("q", {Stage::q, Stage::q_norm, Stage::q_rope});
-    put("k", {Stage::k, Stage::k_norm, Stage::k_rope, Stage::k_all});
+    const auto at = [&](Stage stage) { return in_turn(layer, stage); };
+    put("q", {Stage::q, at(Stage::q_norm), at(Stage::q_rope)});
+    put("k", {Stage::k, at(Stage::k_norm), at(Stage::k_rope), Stage::k_all});
   }
   put("v", {Stage::v, Stage::v_norm, Stage::v_all});
   put("head_out", {Stage::head_out});
@@ -193,6 +196,11 @@ LayerReport described(const Layer& layer, const StageSet& available, const Repor
   report.scale = contains(available, Stage::scores) ? layer.scale() : 1;
   report.has_b_q = !layer.b_q.empty();
   report.has_W_o = !layer.W_o.empty();
+  for (const Stage stage : {Stage::head_norm, Stage::gated, Stage::head_result})
+    if (has_step(layer, stage))
+      report.result_formula +=
+          fmt::format("{}{} = {}", report.result_formula.empty() ? "" : ", ", name_of(stage),
+                      formula_of(layer, stage));
   report.has_sinks = !layer.sinks.empty();
   report.given = layer.given_set;
   report.heads = resolved(request.selection.head, layer.dims.H, "heads").indices;

@@ -44,6 +44,7 @@ struct LayerReport {
   Settings settings;
   double scale = 1;
   bool has_b_q = false, has_W_o = false, has_sinks = false; ///< for the formulas
+  std::string result_formula; ///< "head_result = head_out W_o[h]", with the steps between
   StageSet given;                                           ///< stages that are given, not computed
   std::string headline;                  ///< "4 heads × 16 · T 33 · float32 · causal"
   std::vector<std::size_t> heads;        ///< the chosen ones

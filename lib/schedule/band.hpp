@@ -5,6 +5,7 @@
 // here; the formulas are forward/'s.
 
 #include <mha/kernels/rows.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/schedule/head_keys.hpp>
 #include <mha/schedule/patching.hpp>
 #include <mha/schedule/times.hpp>
@@ -24,7 +25,7 @@ struct ScorePlan {
 
   StageSet wanted, computed, given; ///< given: where the computation starts
   StageSet patched;
-  Stage last; ///< last_of_heads: the layer lets the tensors that tell it go
+  Stage last; ///< last_of_heads, which follows from tensors that the schedule lets go
   /// Scores of keys that no query sees are computed too: an observer wants them.
   bool every_score = false;
   /// Keys that no query sees may be left out: their weights are zeros made by the mask.
@@ -140,7 +141,7 @@ public:
   }
   std::size_t all_keys() const { return band_.item_keys_; }
   /// The query itself, and the keys that its head reads: S_all × d_k.
-  const T* query() const { return band_[Stage::q_rope].row(i_); }
+  const T* query() const { return band_[in_turn(band_.layer_, Stage::q_rope)].row(i_); }
   Matrix<const T> keys_read() const {
     const std::size_t d_k = band_.layer_.dims.d_k;
     return band_.tokens_.rows(Stage::k_all, band_.place_.batch)

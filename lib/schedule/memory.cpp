@@ -1,6 +1,7 @@
 #include <mha/schedule/memory.hpp>
 
 #include <mha/layer/graph.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/schedule/padding.hpp>
 #include <mha/schedule/visible.hpp>
 #include <mha/system/parallel.hpp>
@@ -27,10 +28,11 @@ template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& p
     : layer_(layer),
       plan_(plan),
       items_{ItemRows(layer, Dim::T), ItemRows(layer, Dim::S), ItemRows(layer, Dim::S_all)} {
-  for (const StageInfo& info : stages())
+  for (const StageInfo& info : stages()) {
+    const Stage stage = in_turn(layer, info.stage);
     if (info.kind == Kind::token)
-      is_stream(info.stage) || is_after_output(info.stage) ? place_of_stream(info.stage)
-                                                           : place(info.stage);
+      is_stream(stage) || is_after_output(stage) ? place_of_stream(stage) : place(stage);
+  }
   // A given concatenation can be split again.
   Tensor& of_heads = tensors_[index_of(last_of_heads(layer))];
   if (of_heads.empty()) of_heads = tensors_[index_of(Stage::concat)];
@@ -47,12 +49,6 @@ template <class T> const ItemRows& TokenStages<T>::items_of(Stage stage) const {
 template <class T> Matrix<const T> TokenStages<T>::rows(Stage stage, std::size_t b) const {
   const Tensor& tensor = tensors_[index_of(stage)];
   return tensor.rank() == 3 ? matrix_of<T>(tensor, b) : items_of(stage).template of<T>(tensor, b);
-}
-
-/// The step whose memory a stage shares that is not a step of the layer.
-Stage step_before(const Layer& layer, Stage stage) {
-  if (stage == Stage::k_all && norms_after_rotation(layer)) return Stage::k_norm;
-  return info_of(stage).inputs[0];
 }
 
 /// Gives a token stage its memory: the given tensor, that of the step before where the two are the
@@ -74,8 +70,9 @@ template <class T> void TokenStages<T>::place(Stage stage) {
     tensor = layer_.X.reshaped(shape);
   else if (!is_step_before)
     tensor = Tensor::uninitialised(layer_.dtype, {items_of(stage).all(), shape[2]});
-  else if (info.inputs.size() == 1 || stage == Stage::gated)
-    tensor = tensors_[index_of(step_before(layer_, stage))];
+  else if (const std::vector<Stage>& before = steps_before(layer_, stage);
+           !before.empty() && (info.inputs.size() == 1 || stage == Stage::gated))
+    tensor = tensors_[index_of(before.front())];
 }
 
 /// The streams that a layer, or the model's ends, begin with; given stages after output.
@@ -105,12 +102,13 @@ template <class T> void TokenStages<T>::make_room(Stage stage) {
 StageSet stages_read(const Layer& layer, Stage stage) {
   StageSet read;
   for (Stage input : info_of(stage).inputs) read.add(input);
+  for (Stage input : steps_before(layer, stage)) read.add(input);
   for (Stage input : inputs_of(layer, stage)) read.add(input);
   // What follows the last layer begins with its stream.
   if (stage == Stage::final) read.add(Stage::resid_post);
   // A position bias may be made of queries and keys.
   if (stage == Stage::biased && !layer.relative_key.empty())
-    read |= StageSet{Stage::q_rope, Stage::k_all};
+    read |= StageSet{in_turn(layer, Stage::q_rope), Stage::k_all};
   return read;
 }
 

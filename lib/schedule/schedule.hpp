@@ -25,6 +25,8 @@ public:
   /// Which routines multiply in projections, and around attention.
   const Routines& projecting() const { return projecting_; }
   const Routines& around() const { return around_; }
+  /// What W_o multiplies: mha::last_of_heads of the whole layer.
+  Stage last_of_heads() const { return score_plan_.last; }
 
   /// A phase: the steps of all these tokens, as one list of tasks where they are small.
   void together(const std::vector<TokenSteps<T>>& phase);

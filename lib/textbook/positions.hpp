@@ -66,8 +66,10 @@ inline Array rotary_positions(const Layer& l, std::size_t rows, std::size_t pair
 /// length⌋), T × 1.
 inline Array temperatures(const Layer& l) {
   const Settings& s = l.settings;
-  const Array p = xt::view(rotary_positions(l, l.dims.T, 1), all(), xt::range(0, 1));
-  const Array steps = xt::floor((p + real(s.temperature_offset)) / real(s.temperature_length));
+  const Array p = l.positions.rank() == 2 // of three rows, that of time
+                      ? shaped(Array(xt::view(array(l.positions), 0)), {l.dims.T, 1})
+                      : rotary_positions(l, l.dims.T, 1);
+  const Array steps = xt::floor((p + real(s.temperature_offset)) / s.temperature_length);
   return 1 + s.temperature * xt::log(1 + xt::maximum(steps, 0.));
 }
 
@@ -127,7 +129,9 @@ inline Array rotated(const Layer& l, const Array& x) {
   const std::size_t begin = s.rope_first, rows = x.shape(2);
   const std::size_t pairs = (s.rope_dims == 0 ? x.shape(3) - begin : s.rope_dims) / 2;
   const Array positions = rotary_positions(l, rows, pairs);
-  const Array all_positions = rotary_positions(l, std::max(l.dims.T, l.dims.S), pairs);
+  const Array all_positions = l.positions.empty()
+                                  ? rotary_positions(l, std::max(l.dims.T, l.dims.S), pairs)
+                                  : array(l.positions);
   const double length = s.rope_length != 0 ? real(s.rope_length) : 1 + xt::amax(all_positions)();
   const Array angle = positions * frequencies(l, length, pairs);
   const Array cos = rotary_factor(s) * xt::cos(angle), sin = rotary_factor(s) * xt::sin(angle);

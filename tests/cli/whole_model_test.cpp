@@ -94,6 +94,45 @@ void check_stages(const std::string& checkpoint, const std::string& expected_pat
   CHECK(compared > 5);
 }
 
+/// The attention of single layers, each from its own stream, where a model's other layers are of
+/// kinds that are not computed.
+void check_lone_layers(const std::string& checkpoint, const std::string& expected_path) {
+  const Folder folder;
+  const io::Contents expected = io::open(expected_path);
+  std::size_t layers = 0;
+  for (const io::Entry& stream : expected.tensors) {
+    if (!stream.name.ends_with(".resid_pre")) continue;
+    const std::string prefix = stream.name.substr(0, stream.name.rfind('.') + 1),
+                      layer = prefix.substr(7, prefix.size() - 8), path = folder.path(layer);
+    const Result result =
+        run({"dump", checkpoint, "X=" + expected_path + ":" + stream.name, "--layer", layer,
+             "--input-norm", "checkpoint", "--dtype", "f64", "-q", "-o", path + ".npz"});
+    INFO(checkpoint << " " << layer << " " << result.err);
+    REQUIRE(result.code == 0);
+    const io::Contents found = io::open(path + ".npz");
+    for (const io::Entry& entry : expected.tensors) {
+      if (!entry.name.starts_with(prefix)) continue;
+      INFO(entry.name);
+      const io::Entry* ours = found.find(entry.name.substr(prefix.size()));
+      REQUIRE(ours);
+      CHECK(difference(ours->read(), entry.read(), {}) <= 1e-10);
+    }
+    ++layers;
+  }
+  CHECK(layers > 0);
+}
+
+/// Whether a variant has what is not computed, which its error names: Gemma 4's small sizes.
+bool is_refused(const std::string& checkpoint) {
+  if (checkpoint.find("/gemma4") == checkpoint.npos || checkpoint.find("-e") == checkpoint.npos)
+    return false;
+  const Result result = run({"predict", checkpoint, "--ids", "3,7,9"});
+  INFO(checkpoint << result.err);
+  CHECK(result.code == 2);
+  CHECK(result.err.find("num_kv_shared_layers") != std::string::npos);
+  return true;
+}
+
 /// "llama" of "llama3.1-yarn": variants of one family begin alike.
 std::string family_of_variant(const std::string& variant) {
   return variant.substr(0, variant.find_first_of("-_.0123456789"));
@@ -128,9 +167,14 @@ TEST_CASE("random checkpoints of every family: every stage as the NumPy referenc
   Share share(5);
   for (const std::string& variant : variants) {
     if (!share.takes(family_of_variant(variant))) continue;
-    const std::string checkpoint = folder.path(variant);
-    check_stages(checkpoint, checkpoint + "/expected.npz", "f64", 1e-10);
-    if (!sanitized) check_stages(checkpoint, checkpoint + "/expected.npz", "f32", 1e-4);
+    const std::string checkpoint = folder.path(variant), expected = checkpoint + "/expected.npz";
+    if (is_refused(checkpoint)) continue;
+    if (!io::open(expected).find("ids")) {
+      check_lone_layers(checkpoint, expected);
+      continue;
+    }
+    check_stages(checkpoint, expected, "f64", 1e-10);
+    if (!sanitized) check_stages(checkpoint, expected, "f32", 1e-4);
   }
 }
 

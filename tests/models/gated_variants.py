@@ -94,6 +94,8 @@ GATED_VARIANTS = [
             {"n_group": 4, "topk_group": 2, "route_norm": False, "num_experts": 12}),
     Variant("afmoe-stacked", AFMOE, "as Transformers 5 holds it: mlp.experts.gate_up_proj (E, 2I, d), gate rows first; no shared "
             "expert", {"num_shared_experts": 0, "num_key_value_heads": 6}, rename=without_experts, extra=stacked),
+    Variant("afmoe-wide", AFMOE, "heads as wide together as the model: the gate of W_o's result is no error of shapes",
+            {"hidden_size": 60, "intermediate_size": 68}),
     # Qwen3-Next, Qwen3.5
     Variant("qwen3_next", QWEN3_NEXT, "lone softmax layer 3: q and gate by head in q_proj; 1 + w norms; rotation on 4 of 16"),
     Variant("qwen3_next-bf16", QWEN3_NEXT, "bfloat16, sharded; layer_types: layers 1 and 3; attention_bias; a half rotates",
@@ -101,6 +103,7 @@ GATED_VARIANTS = [
                      partial_rotary_factor=0.5), "BF16", shards=2),
     Variant("qwen3_next-silent", QWEN3_NEXT, "partial_rotary_factor and full_attention_interval left out: 0.25 and 4; a key head "
             "for each head", left_out("partial_rotary_factor", "full_attention_interval", num_key_value_heads=6)),
+    Variant("qwen3_next-wide", QWEN3_NEXT, "heads as wide together as the model", {"hidden_size": 96}),
     Variant("qwen3_5_text", QWEN3_5, "lone softmax layer 3: rope_parameters with sections, which text does not tell apart; 6 of "
             "24", dtype="BF16"),
     Variant("qwen3_5_text-f32", QWEN3_5, "rope_parameters without partial_rotary_factor: a quarter",
@@ -136,6 +139,8 @@ GATED_VARIANTS = [
             "from layer 1 on, whole heads, none, 3, divided",
             left_out("moe_layers_enum", "partial_rotary_factors", "swiglu_limits", "swiglu_limits_shared",
                      "moe_router_scaling_factor", "norm_expert_weight", "use_head_wise_attn_gate", rms_norm_eps=0.01)),
+    Variant("step3p5-clamped", STEP3P5, "clamps of a dense layer, of shared experts and of experts, each its own",
+            {"swiglu_limits": [0.0, 0.0, 1.0, 1.25, 1.5], "swiglu_limits_shared": [0.5, 0.0, 0.75, 0.0, 1.0]}),
     # MiMo V2 Flash
     Variant("mimo_v2_flash", MIMO_V2_FLASH, "heads of 18 for keys and 10 for values; sinks and 6 heads of 3 on windows; two "
             "bases, 6 of 18 rotate; values times 0.707; layer 0 dense; routed_scaling_factor null"),

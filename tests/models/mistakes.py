@@ -10,7 +10,7 @@ from typing import Callable, Optional
 import numpy as np
 
 import forward
-from forward import ACTIVATIONS, Norm, Rope, Trace, attend, feed, identity
+from forward import ACTIVATIONS, Norm, Rope, Trace, attend, beside, feed, identity
 
 
 @dataclass
@@ -31,6 +31,7 @@ class Port:
         self.head_input = None      # what the head gets: "stream"
         self.logits = identity
         self.feed = feed            # how a feed-forward runs
+        self.attend = attend        # how attention runs
 
     @property
     def blocks(self):
@@ -57,14 +58,18 @@ class Port:
         t, states = Trace(), {}
         ids = np.asarray(ids)
         x = t("embed", self.model.embed(ids))
+        embeds = self.model.layer_embeds(ids, x) if self.model.layer_embeds else None
         for place, n in enumerate(self.order):
             block = self.blocks[n]
             t.prefix = f"layers.{n}."
             x = t("resid_pre", x)
             states.setdefault(n, x)
             run_block = self.shape.get(n) or forward.SHAPES[block.shape]
-            x = t("resid_post", run_block(block, t, x, lambda y: attend(block.attention, t, y, None),
-                                          lambda y: self.feed(block.feed_forward, t, y)))
+            x = run_block(block, t, x, lambda y: self.attend(block.attention, t, y, None),
+                          lambda y: self.feed(block.feed_forward, t, y))
+            if block.side:
+                x = x + beside(block.side, t, x, embeds[..., n, :])
+            x = t("resid_post", block.factor * x)
         t.prefix = ""
         for n in set(range(len(self.blocks))) - set(self.order):  # what a skipped layer hands on
             before = t.stages[f"layers.{n - 1}.resid_post"] if n else t.stages["embed"]
@@ -675,6 +680,6 @@ def all_mistakes():
     yield from ends_mistakes()
 
 
-def plant(model, config, mistake) -> Optional[Port]:
-    port = Port(model, config)
+def plant(model, config, mistake, kind=Port) -> Optional[Port]:
+    port = kind(model, config)
     return None if mistake.plant(port) is False else port

@@ -4,8 +4,9 @@
     /usr/bin/python3 tests/models/ports.py PROGRAM MODELS [--only NAME] [--model NAME] [--show] [-j N]
 
 MODELS is a folder that make.py wrote. Every mistake of mistakes.py that a model can have is planted, and of
-mixture_mistakes.py where it has mixtures of experts; saved as all stages, as hidden states and as logits, and
-diagnosed. Exit code 1 where fewer than nine, eight and six of ten are named.
+mixture_mistakes.py where it has mixtures of experts, or those of gated_mistakes.py in its families; saved as all
+stages, as hidden states and as logits, and diagnosed. Of models with layers that are not computed, one layer's stages
+are. Exit code 1 where fewer than nine, eight and six of ten are named.
 """
 import argparse
 import concurrent.futures
@@ -15,26 +16,32 @@ import subprocess
 import sys
 import tempfile
 import time
+from fnmatch import fnmatch
 
 import numpy as np
 
 from forward import Mixture
+from gated_families import GATED
+from gated_mistakes import LonePort, gated_mistakes
 from mistakes import Port, all_mistakes, plant
 from mixture_mistakes import mixture_mistakes
-from write import load
+from write import known_family, load
 
 MODELS = ("gpt2 nanogpt llama-rope-parameters llama2-gqa mistral-no-window mistral qwen2-window qwen3-untied phi3-su gemma gemma2 "
           "gemma3-layer-types neox-parallel neox-sequential bert roberta distilbert tl-rms-gated tl-rmspre-parallel "
           "mixtral qwen2_moe qwen3_moe-stacked olmoe gpt_oss deepseek_v2 deepseek_v3 glm4_moe granitemoe ernie4_5_moe minimax_m2 "
-          "dots1").split()
+          "dots1 "
+          "afmoe afmoe-wide qwen3_next qwen3_next-wide qwen3_5_text laguna laguna-m.1 step3p5 step3p5-clamped mimo_v2_flash "
+          "llama4_text gemma4_text bailing_moe_v2").split()
 WANTED = {"all": 0.9, "states": 0.8, "logits": 0.6}
 SEEN = 1e-4  # of the root mean square: what a capture must differ by to show a mistake
 
 
 def captures_of(port, ids):
     stages = port.run(ids)
-    found = {"all": {n: v for n, v in stages.items() if n not in ("loss", "perplexity")},
-             "states": {"hidden_states": port.states}}
+    found = {"all": {n: v for n, v in stages.items() if n not in ("loss", "perplexity")}}
+    if not isinstance(port, LonePort):
+        found["states"] = {"hidden_states": port.states}
     if "logits" in stages:
         found["logits"] = {"logits": stages["logits"]}
     return found
@@ -57,9 +64,27 @@ def named(found):
     return ids, explained
 
 
-def run(program, folder, ids, path, *more):
-    words = [program, "diagnose", folder, "--ids", ",".join(map(str, ids)), "--quiet", "--threads", "1",
-             "--against", path, *more]
+def input_of(folder, model):
+    """What the model runs on; the words for it; and how it runs."""
+    path = os.path.join(folder, "expected.npz")
+    expected = np.load(path)
+    if None in model.blocks:
+        number = LonePort(model, {}).number
+        stream = f"layers.{number}.resid_pre"
+        return expected[stream], ["--layer", str(number), f"X={path}:{stream}", "--input-norm", "checkpoint"], LonePort
+    ids = (expected["ids"] if expected["ids"].ndim == 1 else expected["ids"][0]).tolist()
+    return ids, ["--ids", ",".join(map(str, ids))], Port
+
+
+def mistakes_of(model, config):
+    if known_family(config) in GATED:
+        return gated_mistakes()
+    mixed = any(isinstance(block.feed_forward, Mixture) for block in model.blocks)
+    return mixture_mistakes() if mixed else all_mistakes()
+
+
+def run(program, folder, given, path, *more):
+    words = [program, "diagnose", folder, *given, "--quiet", "--threads", "1", "--against", path, *more]
     done = subprocess.run(words, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
@@ -81,16 +106,14 @@ def main():
     for name in args.model or MODELS:
         folder = os.path.join(args.models, name)
         model, config = load(folder), json.load(open(os.path.join(folder, "config.json")))
-        ids = np.load(os.path.join(folder, "expected.npz"))["ids"]
-        ids = (ids if ids.ndim == 1 else ids[0]).tolist()
+        ids, given, kind = input_of(folder, model)
         right = None
-        mixed = any(isinstance(block.feed_forward, Mixture) for block in model.blocks)
-        for mistake in mixture_mistakes() if mixed else all_mistakes():
+        for mistake in mistakes_of(model, config):
             if args.only and not any(one in mistake.name for one in args.only):
                 continue
             if right is None:
-                right = captures_of(Port(model, config), ids)
-            port = plant(load(folder), config, mistake)
+                right = captures_of(kind(model, config), ids)
+            port = plant(load(folder), config, mistake, kind)
             if port is None:
                 continue
             for capture, tensors in captures_of(port, ids).items():
@@ -103,35 +126,35 @@ def main():
                     continue
                 path = os.path.join(out, f"{name}-{mistake.name}-{capture}.npz")
                 np.savez(path, **tensors)
-                jobs.append((name, mistake, capture, folder, ids, path))
+                jobs.append((name, mistake, capture, folder, given, path))
 
     def do(job):
-        name, mistake, capture, folder, ids, path = job
+        name, mistake, capture, folder, given, path = job
         first = time.time()
-        done = run(args.program, folder, ids, path, "--format", "json")
+        done = run(args.program, folder, given, path, "--format", "json")
         if time.time() - first > 5:
             print(f"slow {os.path.basename(path)}: {time.time() - first:.1f} s", flush=True)
         return job, done
 
     counts, missed, misled = {}, [], []
     with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
-        for (name, mistake, capture, folder, ids, path), (code, text, error) in pool.map(do, jobs):
+        for (name, mistake, capture, folder, given, path), (code, text, error) in pool.map(do, jobs):
             count = counts.setdefault(capture, [0, 0])
             count[1] += 1
             label = f"{name} {mistake.name} {capture}"
-            if code == 2:
-                missed.append(f"{label}: {error.strip()}")
+            if code not in (0, 1):  # an error, or a signal
+                missed.append(f"{label}: {code} {error.strip()}")
                 print("ERROR", missed[-1], flush=True)
                 continue
             found, explained = named(json.loads(text))
-            if found & set(mistake.ids.split()):
+            if any(fnmatch(one, id) for one in found for id in mistake.ids.split()):
                 count[0] += 1
                 continue
             (misled if explained else missed).append(f"{label}: {' '.join(sorted(found)) or 'nothing'}"
                                                      f"{' (explained)' if explained else ''}")
             print("MISLED" if explained else "missed", (misled if explained else missed)[-1], flush=True)
             if args.show:
-                print(run(args.program, folder, ids, path)[1])
+                print(run(args.program, folder, given, path)[1])
     enough = True
     for capture, (good, all_) in counts.items():
         print(f"{capture}: {good} of {all_}")

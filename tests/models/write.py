@@ -6,6 +6,7 @@ import numpy as np
 
 import safetensors
 from families import FAMILIES, Weights, family_of
+from gated_families import BAILING_MOE_V2, GATED
 from mixture_families import MIXTURES
 
 TORCH = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
@@ -40,7 +41,14 @@ def write_folder(folder, config, tensors, shards=1):
         json.dump({"metadata": {"total_size": total}, "weight_map": place}, file, indent=2)
 
 
+def known_family(config):
+    """Ling 2.0 has its elder's model_type in published files: `architectures` tells it."""
+    if config.get("architectures") == BAILING_MOE_V2.config["architectures"]:
+        return BAILING_MOE_V2
+    return family_of(config, FAMILIES + MIXTURES + GATED)
+
+
 def load(folder):
     """The model of a folder."""
     config, tensors = safetensors.read_folder(folder)
-    return family_of(config, FAMILIES + MIXTURES).model(config, Weights(tensors))
+    return known_family(config).model(config, Weights(tensors))

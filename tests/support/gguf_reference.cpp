@@ -214,6 +214,10 @@ private:
     layer.scale = 1 / std::sqrt(static_cast<double>(layer.d_k));
     const double said = number("attention.scale", 0);
     if (is("granite gemma2 gemma3") && said != 0) layer.scale = said;
+    layer.temperature = is("mistral3 deepseek2") ? number("attention.temperature_scale", 0) : 0;
+    layer.temperature_length =
+        is("mistral3") ? number("rope.scaling.original_context_length", number("context_length", 0))
+                       : number("attention.temperature_length", 0);
     if (is("gemma2")) layer.softcap = number("attn_logit_softcapping", 50);
     if (is("olmo mpt")) layer.clip = number("attention.clamp_kqv", 0);
     if (is("bloom")) layer.alibi = reference::Alibi::paper;

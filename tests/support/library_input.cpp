@@ -109,6 +109,9 @@ mha::NamedTensors parts_of(const reference::Layer& layer, const Form& form) {
   put("q_norm.weight", layer.q_norm_weight, dtype),
       put("k_norm.weight", layer.k_norm_weight, dtype);
   put("q_norm.bias", layer.q_norm_bias, dtype), put("k_norm.bias", layer.k_norm_bias, dtype);
+  put("v_norm.weight", layer.v_norm_weight, dtype);
+  put("head_norm.weight", layer.head_norm_weight, dtype);
+  put("W_gate", layer.W_gate, dtype), put("b_gate", layer.b_gate, dtype);
   put("W_q_a", layer.W_q_a, dtype), put("b_q_a", layer.b_q_a, dtype);
   put("q_a_norm.weight", layer.q_a_norm, dtype), put("W_kv_a", layer.W_kv_a, dtype);
   put("b_kv_a", layer.b_kv_a, dtype), put("kv_a_norm.weight", layer.kv_a_norm, dtype);
@@ -166,6 +169,10 @@ mha::Settings settings_of(const reference::Layer& layer, const Form& form) {
   set("causal", layer.causal);
   choose("causal_align", layer.align, {"auto", "top_left", "bottom_right"});
   set("window_left", layer.window_left), set("window_right", layer.window_right);
+  set("window_chunk", layer.window_chunk), set("temperature", layer.temperature);
+  set("temperature_length", layer.temperature_length);
+  set("temperature_offset", layer.temperature_offset);
+  choose("gate_activation", layer.gate, {"sigmoid", "softplus", "silu"});
   set("softcap", layer.softcap);
   choose("rope", layer.rope, {"none", "half", "interleaved"});
   set("rope_base", layer.rope_base), set("rope_dims", layer.rope_dims);
@@ -186,6 +193,7 @@ mha::Settings settings_of(const reference::Layer& layer, const Form& form) {
   set("relative_bidirectional", layer.relative_bidirectional);
   set("relative_max_distance", layer.relative_max_distance);
   set("qk_norm_eps", layer.qk_norm_eps), set("qk_norm_one_plus", layer.one_plus);
+  set("norm_after_rotation", layer.norm_after_rope);
   set("residual", layer.residual), set("zero_attn", layer.zero_key);
   choose("softmax", layer.naive, {"stable", "naive"});
   choose("masked_rows", layer.masked_rows, {"zero", "nan", "uniform"});

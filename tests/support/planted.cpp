@@ -269,6 +269,12 @@ const std::vector<Mistake>& mistakes() {
        [](I& o) { read_columns(o.layer.X), read_columns(o.layer.X_k), read_columns(o.layer.X_v); }},
       {"precision.f16", "", always, [](I& o) { round_all(o, true); }},
       {"precision.bf16", "", always, [](I& o) { round_all(o, false); }},
+      {"norm.before_rope", "q_rope",
+       [](Layer& l, Random& r) {
+         l.norm_after_rope = true;
+         return with_norm_and_rope(l, r);
+       },
+       [](I& o) { o.layer.norm_after_rope = false; }},
   };
   return list;
 }

@@ -36,6 +36,8 @@ constexpr std::array<const char*, variant_count> names{
   "masked_nan", "masked_uniform", "naive", "residual",
   "rope_dynamic", "rope_yarn", "rope_longrope", "rope_mrope", "rope_late", "qk_layer_norm",
   "qk_norm_each", "clip", "relative_key", "relative_key_query", "latent", "latent_queries",
+  "v_norm", "head_norm", "head_norm_whole", "gate_elements", "gate_heads", "temperature", "chunks",
+  "norm_after_rope",
 };
 // clang-format on
 
@@ -84,7 +86,8 @@ private:
     using enum Variant;
     rotates_ =
         has_any(rope_half, rope_interleaved, rope_partial, rope_offset, positions, rope_linear,
-                rope_llama3, rope_dynamic, rope_yarn, rope_longrope, rope_mrope, rope_late);
+                rope_llama3, rope_dynamic, rope_yarn, rope_longrope, rope_mrope, rope_late,
+                norm_after_rope);
     latent_ = has_any(latent, latent_queries);
     cross_ = has_any(cross, separate_sources, one_key) ||
              (random_.chance(0.4) && !has_any(positions, fused_weights, rope_mrope));
@@ -324,7 +327,8 @@ private:
 
   void make_settings() {
     using enum Variant;
-    if (has_any(qk_norm, qk_norm_whole, qk_norm_one_plus, qk_layer_norm, qk_norm_each)) {
+    if (has_any(qk_norm, qk_norm_whole, qk_norm_one_plus, qk_layer_norm, qk_norm_each,
+                norm_after_rope)) {
       const auto shape = [&](std::size_t heads) {
         return has(qk_norm_each)    ? reference::Shape{heads, layer.d_k}
                : has(qk_norm_whole) ? reference::Shape{heads * layer.d_k}
@@ -340,6 +344,9 @@ private:
         layer.k_norm_bias = numbers(shape(layer.H_kv), -1, 1);
       }
       layer.qk_norm_eps = 1e-3;
+      layer.norm_after_rope = has(norm_after_rope);
+      if (layer.norm_after_rope && random_.chance(0.2)) // of queries alone
+        layer.k_norm_weight = layer.k_norm_bias = {};
     }
     if (has(clip)) layer.clip = 0.75;
     if (has_any(layer_norm, rms_norm)) {
@@ -358,6 +365,28 @@ private:
     if (has(masked_nan)) layer.masked_rows = reference::MaskedRows::nan;
     if (has(masked_uniform)) layer.masked_rows = reference::MaskedRows::uniform;
     layer.residual = has(residual);
+    make_results();
+  }
+
+  /// What is done to values, to heads' results, and to scores and masks by position.
+  void make_results() {
+    using enum Variant;
+    const std::size_t H = layer.H, d_v = layer.d_v;
+    if (has(v_norm)) layer.v_norm_weight = numbers({d_v}, 0.5, 1.5);
+    if (has_any(head_norm, head_norm_whole))
+      layer.head_norm_weight = numbers({has(head_norm_whole) ? H * d_v : d_v}, 0.5, 1.5);
+    if (has_any(v_norm, head_norm, head_norm_whole)) layer.qk_norm_eps = 1e-3;
+    if (has_any(gate_elements, gate_heads)) {
+      const std::size_t columns = has(gate_heads) ? H : H * d_v;
+      layer.W_gate = weight(d_model, columns);
+      if (random_.chance(0.5)) layer.b_gate = numbers({columns}, -1, 1);
+      layer.gate = static_cast<reference::Gate>(random_.count(0, 2));
+    }
+    if (has(temperature)) {
+      layer.temperature = 0.5, layer.temperature_length = static_cast<double>(random_.count(1, 3));
+      layer.temperature_offset = random_.count(0, 2);
+    }
+    if (has(chunks)) layer.window_chunk = random_.count(1, limits_.tokens / 2 + 1);
   }
 
   Random random_;

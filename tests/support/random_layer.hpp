@@ -36,9 +36,11 @@ enum class Variant : std::uint8_t {
   masked_nan, masked_uniform, naive, residual,
   rope_dynamic, rope_yarn, rope_longrope, rope_mrope, rope_late, qk_layer_norm, qk_norm_each, clip,
   relative_key, relative_key_query, latent, latent_queries,
+  v_norm, head_norm, head_norm_whole, gate_elements, gate_heads, temperature, chunks,
+  norm_after_rope,
 };
 // clang-format on
-inline constexpr std::size_t variant_count = static_cast<std::size_t>(Variant::latent_queries) + 1;
+inline constexpr std::size_t variant_count = static_cast<std::size_t>(Variant::norm_after_rope) + 1;
 const char* name_of(Variant variant);
 
 /// How the files of a layer say it, where there are several ways.

@@ -91,6 +91,35 @@ Array normed(const Layer& layer, const Array& q, const Array& weight, const Arra
   return array_of(y);
 }
 
+// v: B, heads, rows, d: x / √(mean x² + ε) · w.
+Array rms_normed(const Layer& layer, const Array& v, const Array& weight) {
+  const Numbers x = numbers(v);
+  return array_of(x / xt::sqrt(row_mean(x * x, weight) + layer.qk_norm_eps) *
+                  by_head(weight, v.shape[1], v.shape[3]));
+}
+
+// z: B, H, T, d_v. g: B, H, T, d_v or 1.
+Array gated(const Layer& layer, const Array& z, const Array& g) {
+  Array y = z;
+  for (std::size_t i = 0; i < y.values.size(); ++i) {
+    const double x = g.values[i / (z.values.size() / g.values.size())];
+    const double sigma = 1 / (1 + std::exp(-x));
+    y.values[i] *= layer.gate == Gate::sigmoid    ? sigma
+                   : layer.gate == Gate::softplus ? std::log(1 + std::exp(x))
+                                                  : x * sigma;
+  }
+  return y;
+}
+
+// What the scores of query t are multiplied by beside the scale.
+double temperature(const Layer& layer, std::size_t t) {
+  const double first = layer.has_rope_offset ? static_cast<double>(layer.rope_offset)
+                                             : real(layer.P());
+  const double p = layer.positions.empty() ? first + real(t) : layer.positions.values[t];
+  const double steps = std::floor((p + real(layer.temperature_offset)) / layer.temperature_length);
+  return 1 + layer.temperature * std::log(1 + std::max(steps, 0.0));
+}
+
 // x: B, T, d_model. RMS-normed x W + b: B, T, r, of the first r columns of W.
 Array compressed(const Array& x, const Array& W, const Array& bias, const Array& weight,
                  double eps) {
@@ -277,23 +306,30 @@ std::map<std::string, Array> compute(const Layer& layer) {
                                           : projected(layer.X_v.empty() ? x : layer.X_v, layer.W_v,
                                                       layer.b_v, layer.H_kv, layer.d_v),
                                      layer.clip));
+  if (!layer.v_norm_weight.empty())
+    v = &put("v_norm", rms_normed(layer, *v, layer.v_norm_weight));
+  const auto turn = [&] {
+    if (layer.rope == Rope::none) return;
+    q = &put("q_rope", rotated(layer, *q));
+    k = &put("k_rope", rotated(layer, *k));
+  };
+  if (layer.norm_after_rope) turn();
   if (!layer.q_norm_weight.empty())
     q = &put("q_norm",
              clipped(normed(layer, *q, layer.q_norm_weight, layer.q_norm_bias), layer.clip));
   if (!layer.k_norm_weight.empty())
     k = &put("k_norm",
              clipped(normed(layer, *k, layer.k_norm_weight, layer.k_norm_bias), layer.clip));
-  if (layer.rope != Rope::none) {
-    q = &put("q_rope", rotated(layer, *q));
-    k = &put("k_rope", rotated(layer, *k));
-  }
+  if (!layer.norm_after_rope) turn();
   if (layer.S_all() != layer.S()) {
     k = &put("k_all", all_keys(layer, layer.k_past, *k, layer.k_extra));
     v = &put("v_all", all_keys(layer, layer.v_past, *v, layer.v_extra));
   }
 
   const Array* score = &put("scores", dot_products(*q, *k));
-  score = &put("scaled", each(*score, [&](double a, auto...) { return a * layer.scale; }));
+  score = &put("scaled", each(*score, [&](double a, auto, auto, auto t, auto) {
+                 return a * layer.scale * (layer.temperature == 0 ? 1 : temperature(layer, t));
+               }));
   if (layer.softcap != 0)
     score = &put("capped", each(*score, [&](double a, auto...) {
                    return layer.softcap * std::tanh(a / layer.softcap);
@@ -356,9 +392,16 @@ std::map<std::string, Array> compute(const Layer& layer) {
                                return 1 / real(layer.S_all());
                              }));
 
-  const Array& head_out = put("head_out", weighted_values(weights, *v));
-  const Array& head_result = put("head_result", through_output(layer, head_out));
-  const Array& concat = put("concat", side_by_side(head_out));
+  const Array* z = &put("head_out", weighted_values(weights, *v));
+  if (!layer.head_norm_weight.empty())
+    z = &put("head_norm", rms_normed(layer, *z, layer.head_norm_weight));
+  if (!layer.W_gate.empty()) {
+    const std::size_t numbers_of_head = layer.W_gate.shape[1] / layer.H;
+    const Array& g = put("gate", projected(x, layer.W_gate, layer.b_gate, layer.H, numbers_of_head));
+    z = &put("gated", gated(layer, *z, g));
+  }
+  const Array& head_result = put("head_result", through_output(layer, *z));
+  const Array& concat = put("concat", side_by_side(*z));
   Array output({concat.shape[0], concat.shape[1], head_result.shape[3]});
   for (std::size_t b = 0; b < output.shape[0]; ++b)
     for (std::size_t t = 0; t < output.shape[1]; ++t)

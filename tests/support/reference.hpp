@@ -39,6 +39,7 @@ enum class Rope : std::uint8_t { none, half, interleaved };
 enum class Scaling : std::uint8_t { none, linear, llama3, dynamic, yarn, longrope };
 enum class Alibi : std::uint8_t { none, paper, bloom, falcon, mpt };
 enum class MaskedRows : std::uint8_t { zero, nan, uniform };
+enum class Gate : std::uint8_t { sigmoid, softplus, silu };
 
 /// One layer. B batches, T queries, S current keys, P past keys; S_all = P + S + extra + zero keys.
 /// The batch axis is always there. What is empty is not there.
@@ -52,6 +53,8 @@ struct Layer {
   Array norm_weight, norm_bias;       ///< d_model
   Array q_norm_weight, k_norm_weight; ///< d_k; H, d_k: each head's; H·d_k: the whole projection
   Array q_norm_bias, k_norm_bias;     ///< alike, of layer norms
+  Array v_norm_weight, head_norm_weight; ///< as q_norm_weight, of d_v; RMS
+  Array W_gate, b_gate;               ///< d_model, H·d_v: a number an element; or H: a head
   Array positions;                    ///< T; 3, T with mrope_section
   Array short_factor, long_factor;    ///< longrope's divisors, one a pair
   /// Latent attention: queries are W_q of norm(x W_q_a); W_kv_a makes r compressed columns and d_pe
@@ -75,6 +78,10 @@ struct Layer {
   bool causal = false;
   Align align = Align::automatic;
   std::int64_t window_left = -1, window_right = -1;
+  std::size_t window_chunk = 0;
+  double temperature = 0, temperature_length = 1;
+  std::size_t temperature_offset = 0;
+  Gate gate = Gate::sigmoid;
   double softcap = 0;
   Rope rope = Rope::none;
   double rope_base = 10000;
@@ -96,6 +103,7 @@ struct Layer {
   std::size_t relative_max_distance = 128;
   double qk_norm_eps = 1e-6;
   bool one_plus = false;
+  bool norm_after_rope = false;
   bool residual = false;
   bool zero_key = false;
   bool naive = false;

@@ -118,7 +118,8 @@ bool may_attend(const Layer& layer, std::size_t b, std::size_t h, std::size_t t,
   if (layer.window_left >= 0 && key < query - static_cast<double>(layer.window_left)) return false;
   if (layer.window_right >= 0 && key > query + static_cast<double>(layer.window_right))
     return false;
-  return true;
+  const double chunk = real(layer.window_chunk);
+  return chunk == 0 || query < 0 || std::floor(key / chunk) == std::floor(query / chunk);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include <mha/naming/forms.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 namespace mha {
 
 Stage step_for(const Layer& layer, Stage stage) {
-  while (!has_step(layer, stage) && !info_of(stage).inputs.empty())
-    stage = info_of(stage).inputs.back();
+  while (!has_step(layer, stage) && !steps_before(layer, stage).empty())
+    stage = steps_before(layer, stage).back();
   return stage;
 }
 

@@ -1,5 +1,6 @@
 // The feed-forward: its activation, its gate, the split of fused weights, its biases.
 
+#include <mha/diagnose/hypotheses/clamps.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
@@ -14,6 +15,18 @@
 #include <functional>
 
 namespace mha {
+
+void add_clamp_changes(const std::string& id, StageSet touches, const Clamp& clamp,
+                       const std::function<Clamp&(Layer&)>& of, ChangeList& list) {
+  if (!clamp.present()) return;
+  list.add(id, touches, "does not limit the gate and the other factor",
+           fmt::format("limit them at {}", clamp.limit), [of](Layer& layer) { of(layer) = {}; });
+  const auto side = [](bool after) { return after ? "after" : "before"; };
+  list.add(id, touches,
+           fmt::format("limits the gate {} its activation", side(!clamp.after_activation)),
+           fmt::format("limit it {} its activation", side(clamp.after_activation)),
+           [of](Layer& layer) { of(layer).after_activation = !of(layer).after_activation; });
+}
 
 namespace {
 
@@ -134,10 +147,8 @@ void add_fused_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
 
 void add_gates(const FeedForward& mlp, ChangeList& list) {
   if (!mlp.gated()) return;
-  if (mlp.clamp.present())
-    list.add("mlp.clamp", StageSet{Stage::mlp_act}, "does not limit numbers in the feed-forward",
-             fmt::format("limit the gate and the other factor at {}", mlp.clamp.limit),
-             [](Layer& layer) { own_block(layer).mlp.clamp = {}; });
+  add_clamp_changes("mlp.clamp", StageSet{Stage::mlp_act}, mlp.clamp,
+                    [](Layer& layer) -> Clamp& { return own_block(layer).mlp.clamp; }, list);
   const StageSet both = StageSet{Stage::mlp_pre, Stage::mlp_up};
   list.add("mlp.swapped", both, "uses the gate's weight for the other factor and the reverse",
            "exchange the two: the activation is the gate's", [](Layer& layer) {

@@ -171,13 +171,19 @@ std::vector<Change> gate_changes(const Subject& subject) {
   ChangeList list;
   add_gate_of_heads(subject.layer, list);
   add_norms_of_heads(subject.layer, list);
-  if (const Settings& s = subject.layer.settings; s.temperature != 0)
+  if (const Settings& s = subject.layer.settings; s.temperature != 0) {
     list.add_settings("temperature.missing", StageSet{Stage::scaled},
                       "leaves out the temperature of long texts",
                       fmt::format("multiply the scores at position p by 1 + {} ln(1 + ⌊(p + {}) / "
                                   "{}⌋)",
                                   s.temperature, s.temperature_offset, s.temperature_length),
                       {SettingEdit("temperature", 0)});
+    const std::int64_t other = s.temperature_offset == 0 ? 1 : 0;
+    list.add_settings("temperature.position", StageSet{Stage::scaled},
+                      fmt::format("counts the positions of the temperature from {}", other),
+                      fmt::format("count them from {}", s.temperature_offset),
+                      {SettingEdit("temperature_offset", other)});
+  }
   return list.take();
 }
 
@@ -185,7 +191,7 @@ std::vector<Change> gate_changes(const Subject& subject) {
 
 const Theme gate_theme{"gate",
                        "gate.missing gate.activation gate.place gate.input gate.rows "
-                       "head_norm.missing v_norm.missing v_norm.keys temperature.missing",
+                       "head_norm.missing v_norm.missing v_norm.keys temperature.missing temperature.position",
                        gate_changes};
 
 } // namespace mha

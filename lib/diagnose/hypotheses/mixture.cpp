@@ -1,5 +1,6 @@
 // A mixture of experts: how experts are scored, chosen and weighed, and what is added to them.
 
+#include <mha/diagnose/hypotheses/clamps.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
@@ -129,6 +130,9 @@ void add_shared(const Mixture& own, ChangeList& list) {
              Mixture& mixture = own_mixture(layer);
              mixture.shared = {}, mixture.shared_gate = {};
            });
+  // A mistake of the dense feed-forward is one of the shared experts, too.
+  add_clamp_changes("mlp.clamp", StageSet{Stage::shared_act}, own.shared.clamp,
+                    [](Layer& layer) -> Clamp& { return own_mixture(layer).shared.clamp; }, list);
   if (own.shared_gate.present())
     list.add("experts.shared", of_sum, "adds the shared expert without its gate",
              "multiply its result by σ(x W_shared_gate)",
@@ -176,20 +180,8 @@ LinearMap outputs_of_both(const LinearMap& in, const LinearMap& up,
 }
 
 void add_inner(const Mixture& own, ChangeList& list) {
-  if (own.form.clamp.present())
-    list.add("experts.clamp", StageSet{Stage::mlp_act}, "does not clamp inside of experts",
-             fmt::format("clamp the gate and the other factor at {}", own.form.clamp.limit),
-             [](Layer& layer) { own_mixture(layer).form.clamp = {}; });
-  if (own.form.clamp.present())
-    list.add("experts.clamp", StageSet{Stage::mlp_act},
-             fmt::format("limits the gate {} its activation",
-                         own.form.clamp.after_activation ? "before" : "after"),
-             fmt::format("limit it {} its activation",
-                         own.form.clamp.after_activation ? "after" : "before"),
-             [](Layer& layer) {
-               Clamp& clamp = own_mixture(layer).form.clamp;
-               clamp.after_activation = !clamp.after_activation;
-             });
+  add_clamp_changes("experts.clamp", StageSet{Stage::mlp_act}, own.form.clamp,
+                    [](Layer& layer) -> Clamp& { return own_mixture(layer).form.clamp; }, list);
   if (!own.gated()) return;
   list.add("experts.plus_one", StageSet{Stage::mlp_act},
            own.form.up_plus_one ? "multiplies by the other factor, not by it + 1"

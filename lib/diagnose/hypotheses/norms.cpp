@@ -1,6 +1,7 @@
 #include <mha/diagnose/hypotheses/norms.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/layer/graph.hpp>
 
 #include <fmt/format.h>
 
@@ -94,7 +95,7 @@ Tensor NormRow::input(const Layer& layer) const {
     return layer.X;
   case Stage::q_norm:
   case Stage::k_norm: {
-    const Tensor heads = value_of(layer, makes == Stage::q_norm ? Stage::q : Stage::k);
+    const Tensor heads = value_of(layer, inputs_of(layer, makes).front());
     const std::size_t width = of(layer).weight.count();
     if (width == 0) fail("another change removed the norm");
     return heads.reshaped({heads.count() / width, width});

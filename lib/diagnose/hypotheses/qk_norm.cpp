@@ -108,12 +108,18 @@ std::vector<Change> norm_changes(const Subject& subject) {
                normalise_per_head(edited, Stage::k_norm, &Layer::k_norm_weight);
              });
   if (layer.settings.rope == Rope::none) return list.take();
+  const StageSet both = qk_norm_stages() | rotary_stages();
+  if (layer.settings.norm_after_rotation) {
+    list.add_settings("norm.before_rope", both, "normalises q and k before they are rotated",
+                      "rotate q and k first, and normalise them after",
+                      {{"norm_after_rotation", false}});
+    return list.take();
+  }
   const auto add_after_rope = [&](StageSet touches, Saved saved) {
     list.add("norm.after_rope", touches, "rotates q and k first and normalises them after",
              "normalise q and k before they are rotated",
              [saved](Layer& edited) { normalise_after_rope(edited, saved); });
   };
-  const StageSet both = qk_norm_stages() | rotary_stages();
   add_after_rope(rotary_stages(), Saved::result);
   if ((subject.reference & qk_norm_stages()).any()) add_after_rope(both, Saved::places);
   if ((subject.reference & both).any())
@@ -205,7 +211,7 @@ void add_one_side(const NormRow& side, const NormRow& other, const Layer& layer,
 
 /// Values normalised as well.
 void add_normed_values(const NormRow& k_side, const Layer& layer, ChangeList& list) {
-  if (layer.dims.d_k != layer.dims.d_v) return;
+  if (layer.dims.d_k != layer.dims.d_v || !layer.v_norm_weight.empty()) return;
   for (const bool weighted : {true, false})
     list.add("norm.added.v", StageSet{Stage::v},
              fmt::format("also normalises v{}", weighted ? ", with the weight of k's norm" : ""),
@@ -273,7 +279,7 @@ Change qk_norm_eps_change(const Layer& layer, double eps) {
                          {{"qk_norm_eps", eps, 9}});
 }
 
-const Theme norm_theme{"norm", "norm.missing norm.after_rope norm.one_plus norm.full",
+const Theme norm_theme{"norm", "norm.missing norm.after_rope norm.before_rope norm.one_plus norm.full",
                        norm_changes};
 
 const Theme qk_norm_theme{

@@ -3,6 +3,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/layer/other_inputs.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -139,8 +140,9 @@ std::vector<Change> reshape_changes(const Subject& subject) {
              "lets the heads of each token attend to each other: scores of shape (T, H, H)",
              "bring the heads before the tokens, (H, T, d), before q kᵀ",
              [](Layer& edited) {
-               const Tensor q = value_of(edited, Stage::q_rope),
-                            k = value_of(edited, Stage::k_rope), v = value_of(edited, Stage::v);
+               const Tensor q = value_of(edited, in_turn(edited, Stage::q_rope)),
+                            k = value_of(edited, in_turn(edited, Stage::k_rope)),
+                            v = value_of(edited, Stage::v_norm);
                give(edited, Stage::head_out, between_heads(edited, q, k, v));
              })
         .rare = true;

@@ -7,6 +7,7 @@
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/forward/rotary.hpp>
+#include <mha/layer/graph.hpp>
 
 #include <cmath>
 
@@ -74,12 +75,18 @@ Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
   return result;
 }
 
+namespace {
+
+/// What is rotated: q or k, or their norm.
+Tensor unturned(const Layer& layer, bool q) {
+  return value_of(layer, inputs_of(layer, q ? Stage::q_rope : Stage::k_rope).front());
+}
+
+} // namespace
+
 void turn_with(Layer& layer, const Turn& turn, bool q, bool k) {
-  Layer before = layer; // q and k before the rotation
-  before.settings.rope = Rope::none;
-  clear_given(before, {Stage::q_rope, Stage::k_rope});
-  if (q) give(layer, Stage::q_rope, turned(layer, value_of(before, Stage::q_norm), turn));
-  if (k) give(layer, Stage::k_rope, turned(layer, value_of(before, Stage::k_norm), turn));
+  if (q) give(layer, Stage::q_rope, turned(layer, unturned(layer, true), turn));
+  if (k) give(layer, Stage::k_rope, turned(layer, unturned(layer, false), turn));
 }
 
 namespace {
@@ -174,11 +181,7 @@ private:
                 StageSet{q ? Stage::q_rope : Stage::k_rope},
                 fmt::format("rotates {} alone, not {}", q ? "k" : "q", without),
                 fmt::format("rotate {} as well", without), [q](Layer& layer) {
-                  Layer plain = layer;
-                  plain.settings.rope = Rope::none;
-                  clear_given(plain, {Stage::q_rope, Stage::k_rope});
-                  give(layer, q ? Stage::q_rope : Stage::k_rope,
-                       value_of(plain, q ? Stage::q_norm : Stage::k_norm));
+                  give(layer, q ? Stage::q_rope : Stage::k_rope, unturned(layer, q));
                 });
     }
   }
@@ -223,10 +226,7 @@ private:
     // Treats the heads of a token as a sequence of tokens.
     for (const bool q : {true, false}) {
       const std::size_t d = layer.dims.d_k, heads = q ? layer.dims.H : layer.dims.H_kv;
-      Layer before = layer;
-      before.settings.rope = Rope::none;
-      clear_given(before, {Stage::q_rope, Stage::k_rope});
-      const Tensor x = value_of(before, q ? Stage::q_norm : Stage::k_norm);
+      const Tensor x = unturned(layer, q);
       const Shape shape = x.shape();
       Turn turn = turn_of(layer);
       turn.position = [](std::size_t, std::size_t h) { return static_cast<double>(h); };

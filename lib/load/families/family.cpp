@@ -65,7 +65,7 @@ std::string_view without_mark(std::string_view key) {
   return key.ends_with(of_layers) ? key.substr(0, key.size() - of_layers.size()) : key;
 }
 
-/// An element of a list; nothing where the value is no list, or shorter.
+/// An element of a list; nothing of a shorter one, and of a value that is not a list.
 std::optional<std::string> element_of_list(const std::string& value, std::size_t index) {
   if (value.find(',') == value.npos && !value.starts_with('[')) return std::nullopt;
   return element(value, index);

@@ -5,6 +5,7 @@
 #include <mha/system/parse.hpp>
 
 #include <cmath>
+#include <limits>
 
 namespace mha::naming {
 
@@ -14,6 +15,27 @@ namespace {
 bool all_but_sixth_and_last(const Group& group, std::size_t layer) {
   return all_but_every_sixth(group, layer) &&
          layer + 1 != group.configured_count({"num_hidden_layers"}, 1).value_or(0);
+}
+
+/// "proportional": all of a head is rotated, by frequencies base^(−2i / width) of the first pairs,
+/// a part of all, and by none of the others, which longrope's divisors make 0.
+void turn_some_pairs(LayerReading& to) {
+  const std::optional<std::size_t> width = to.head_width();
+  if (!width) return; // the number of heads is missing, which is an error of its own
+  const double part = rope_number(to, "partial_rotary_factor").value_or(0.25),
+               factor = rope_number(to, "factor").value_or(1);
+  const auto turned = static_cast<std::size_t>(part * static_cast<double>(*width) / 2);
+  if (!(part >= 0 && part <= 1) || !(factor > 0))
+    fail("{}: config.json's rope_parameters have partial_rotary_factor {} and factor {}: 0 to 1, "
+         "and a number above 0 expected",
+         to.group().contents->name, part, factor);
+  Tensor divisors(DType::f64, {*width / 2});
+  for (std::size_t i = 0; i < divisors.count(); ++i)
+    divisors.as_mutable<double>()[i] =
+        i < turned ? factor : std::numeric_limits<double>::infinity();
+  for (const char* name : {"rope_short_factor", "rope_long_factor"})
+    to.parts[name] = {divisors, "config.json: rope_type proportional"};
+  to.set("rope_scaling", "longrope", "config.json: rope_type proportional");
 }
 
 /// EmbeddingGemma also sees the keys after a token: W / 2 of a window of W keys on each side.
@@ -109,10 +131,15 @@ void step_gemma3_positions(LayerReading& to, const JsonTree&) {
 /// by rope_parameters.
 void step_gemma4_positions(LayerReading& to, const JsonTree&) {
   const bool sliding = is_sliding(to.group(), all_but_sixth_and_last).value_or(false);
+  const char* const kind = sliding ? "sliding_attention" : "full_attention";
+  const std::optional<std::string> type =
+      to.group().configured(fmt::format("rope_parameters.{}.rope_type", kind));
+  const bool some_pairs = type ? *type == "proportional" : !sliding;
   set_rotary(to, {.style = "half",
                   .base = sliding ? 1e4 : 1e6,
-                  .layer_type = sliding ? "sliding_attention" : "full_attention",
-                  .proportional = sliding ? 0 : 0.25});
+                  .layer_type = kind,
+                  .own_pairs = some_pairs});
+  if (some_pairs) turn_some_pairs(to);
   set_window(to, all_but_sixth_and_last, 512);
 }
 

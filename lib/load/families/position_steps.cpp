@@ -147,11 +147,6 @@ void step_alternating_rotary(LayerReading& to, const JsonTree& arguments) {
         "as one that does; <rope> none chooses"));
 }
 
-/// Marks Ministral 3's length as known; it has no effect.
-void step_long_positions(LayerReading& to, const JsonTree&) {
-  rope_number(to, "max_position_embeddings");
-}
-
 /// Whether no_rope_layers has the layer among those that rotate.
 bool layer_rotates(const Group& group) {
   return is_listed(group).value_or(true);

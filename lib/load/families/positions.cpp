@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 namespace mha::naming {
@@ -278,25 +277,17 @@ void set_scaling(LayerReading& to, const RopeConfig& config) {
   if (kind->setting == "longrope") take_factors(to, config);
 }
 
-/// Gemma 4's "proportional": all of a head is rotated, by frequencies base^(−2i / width) of the
-/// first pairs, a part of all, and by none of the others, which longrope's divisors make 0.
-void set_some_pairs(LayerReading& to, const RopeConfig& config, double usual_part) {
-  const std::optional<std::size_t> width = to.head_width();
-  if (!width) return; // the number of heads is missing, which is an error of its own
-  const double part = config.number("partial_rotary_factor").value_or(usual_part),
-               factor = config.number("factor").value_or(1);
-  const auto turned = static_cast<std::size_t>(part * static_cast<double>(*width) / 2);
-  if (!(part >= 0 && part <= 1) || !(factor > 0))
-    fail("{}: config.json's rope_parameters have partial_rotary_factor {} and factor {}: 0 to 1, "
-         "and a number above 0 expected",
-         to.group().contents->name, part, factor);
-  Tensor divisors(DType::f64, {*width / 2});
-  for (std::size_t i = 0; i < divisors.count(); ++i)
-    divisors.as_mutable<double>()[i] =
-        i < turned ? factor : std::numeric_limits<double>::infinity();
-  for (const char* name : {"rope_short_factor", "rope_long_factor"})
-    to.parts[name] = {divisors, "config.json: rope_type proportional"};
-  to.set("rope_scaling", "longrope", "config.json: rope_type proportional");
+/// Ministral 3 and Mistral Large 3 multiply the query at position p by 1 + β ln(1 + ⌊p / length⌋).
+void set_temperature(LayerReading& to, const RopeConfig& config) {
+  const double beta = config.number("llama_4_scaling_beta").value_or(0);
+  if (beta == 0) return;
+  std::optional<double> length = config.number("original_max_position_embeddings");
+  if (!length) length = to.positive_number({"original_max_position_embeddings"});
+  if (!length)
+    fail("{}: config.json has llama_4_scaling_beta and no original_max_position_embeddings",
+         to.group().contents->name);
+  to.set("temperature", fmt::format("{}", beta), "config.json");
+  to.set("temperature_length", fmt::format("{}", *length), "config.json");
 }
 
 /// Sets the family's base, with a warning if the model is not identified: the bases of a family's
@@ -333,12 +324,7 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
                                Keys(any && of_all_layers ? all_base_keys : rotary.base_keys)))
     take_own_base(to, rotary);
 
-  const std::optional<std::string> type = config.text("rope_type");
-  if (!fixed && (type ? *type == "proportional" : rotary.proportional > 0)) {
-    set_some_pairs(to, config, rotary.proportional);
-    config.know_other_kinds();
-    return;
-  }
+  if (rotary.own_pairs) return config.know_other_kinds();
   // Rotated dimensions: their number, or their part of a head, cut off as Python's int() does.
   const std::string_view dims_key = any ? "rotary_dim" : rotary.dims_key;
   if (const auto dims = dims_key.empty() ? std::nullopt : to.number({dims_key})) {
@@ -373,6 +359,7 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
   // In a whole model, the other layers read their own keys.
   if (config.is_by_layer_type()) config.know_other_kinds();
   if (!rotary.scaled && !to.group().outline) config.know_all();
+  set_temperature(to, config);
   check_frequencies(to);
 }
 
@@ -388,18 +375,6 @@ void know_rotary(const LayerReading& to) {
 
 std::optional<double> rope_number(const LayerReading& to, std::string_view key) {
   return RopeConfig(to, {}).number(key);
-}
-
-std::optional<LongQueries> long_queries(const LayerReading& to) {
-  const double beta = rope_number(to, "llama_4_scaling_beta").value_or(0);
-  std::optional<double> length = rope_number(to, "original_max_position_embeddings");
-  if (beta == 0) return std::nullopt;
-  if (!length) length = to.number({"original_max_position_embeddings"});
-  constexpr std::string_view key = "rope_scaling.llama_4_scaling_beta";
-  return LongQueries{beta, length.value_or(0),
-                     to.group().contents->format == "gguf"
-                         ? name_in_file(to.group(), key, "").value_or(std::string(key))
-                         : "llama_4_scaling_beta"};
 }
 
 } // namespace mha::naming

@@ -19,8 +19,7 @@ struct Rotary {
   /// have one for each kind of layers. "": the one named in layer_types, if any.
   std::string_view layer_type = {};
   bool scaled = true; ///< whether rope_scaling, which is common to all layers, holds for this one
-  /// "proportional" scaling of this part of the pairs, if config.json has no rope_type; 0: none.
-  double proportional = 0;
+  bool own_pairs = false; ///< the family sets how many pairs turn, and their scaling
   /// The base is fixed in the model's code, which ignores rope_theta, rope_scaling and
   /// rope_parameters; these are reported as not read.
   bool fixed = false;
@@ -35,15 +34,6 @@ void set_no_rotary(LayerReading& to);
 void know_rotary(const LayerReading& to);
 /// A number of rope_scaling or rope_parameters.
 std::optional<double> rope_number(const LayerReading& to, std::string_view key);
-
-/// Ministral 3 and Mistral Large 3 multiply the query at position p by
-/// 1 + β ln(1 + ⌊p / length⌋), which is 1 before that length.
-struct LongQueries {
-  double beta, length;
-  std::string key; ///< the file's name of β
-};
-/// The numbers for this, if the rope_parameters have a llama_4_scaling_beta.
-std::optional<LongQueries> long_queries(const LayerReading& to);
 
 /// Whether a family's layer of this number sees only a window; nullptr: every layer does, whatever
 /// layer_types has.

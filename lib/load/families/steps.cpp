@@ -39,7 +39,6 @@ constexpr LayerStep steps_of_layers[]{
     {"needs_qk_norm", step_needs_qk_norm, "of_heads"},
     {"cohere_qk_norm", step_cohere_qk_norm},
     {"alternating_rotary", step_alternating_rotary, "style base layers by_window"},
-    {"long_positions", step_long_positions},
     {"relative_key", step_relative_key, "name by_config"},
     {"roformer_table", step_roformer_table},
     {"latent_heads", step_latent_heads},

@@ -43,7 +43,6 @@ bool flag_in(const JsonTree& arguments, std::string_view name, bool otherwise = 
 void step_rotary(LayerReading& to, const JsonTree& arguments);
 void step_window(LayerReading& to, const JsonTree& arguments);
 void step_alternating_rotary(LayerReading& to, const JsonTree& arguments);
-void step_long_positions(LayerReading& to, const JsonTree& arguments);
 void step_latent_heads(LayerReading& to, const JsonTree& arguments);
 void step_patch_rotary(LayerReading& to, const JsonTree& arguments);
 bool layer_has_window(const Group& group);

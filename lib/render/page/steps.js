@@ -86,7 +86,7 @@ function drawSteps(head) {
   if (head.v) parts.push(step(++number, 'Weigh the values', layer.columns ? 'head_out = Σ v α' : 'head_out = Σ α v', valueRows(head, listed, order, absent, labels, q)));
   else if (head.head_out) parts.push(step(++number, 'The head’s output', 'head_out', vectorRow('head_out', head.head_out.row(q), typeOf(head.head_out))));
   const sentence = contributionSentence(layer, q);
-  if (sentence) parts.push(step(++number, ...(layer.projects ? ['Project to the output', `head_result = ${product(layer, 'head_out', 'W_o[h]')}`]
+  if (sentence) parts.push(step(++number, ...(layer.projects ? ['Project to the output', layer.result]
     : ['Join the heads', `there is no W_o: the head keeps its ${layer.columns ? 'rows' : 'columns'} of the output`]), el('p', {}, sentence)));
   box.replaceChildren(...parts);
 }

@@ -32,7 +32,12 @@ TEST_CASE("every identifier is in the list once, planted by a test, and in the d
   // Mixtures: tests/models/mixture_mistakes.py.
   planted_ids.insert({"experts.weights", "experts.factor", "experts.score", "experts.bias",
                       "experts.groups", "experts.number", "experts.shared", "experts.clamp",
-                      "experts.plus_one", "experts.swapped", "experts.interleaved"});
+                      "experts.plus_one", "experts.swapped", "experts.interleaved",
+                      "experts.weigh_input"});
+  // Gates and what else is new: tests/models/gated_mistakes.py.
+  planted_ids.insert({"gate.missing", "gate.activation", "gate.place", "gate.input", "gate.rows",
+                      "v_norm.missing", "v_norm.keys", "head_norm.missing", "temperature.missing",
+                      "temperature.position", "window.chunks", "mlp.clamp", "block.stream_scale"});
   CHECK(planted_ids == listed);
   std::ifstream file(mha::test::source_folder() + "/docs/diagnose.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};

@@ -104,13 +104,15 @@ TEST_CASE("past: a text in several calls has the bits of one call, in every caus
   for (const std::string& name : folder.names()) {
     INFO(name);
     for (const DType dtype : {DType::f64, DType::f32}) {
-      const OpenedText model(folder.path(name), dtype);
       try {
+        const OpenedText model(folder.path(name), dtype);
         check_parts(model, false, {4, 5});
         check_parts(model, true, {1, 6, 2});
         ++causal;
       } catch (const Error& error) {
-        CHECK_THAT(error.what(), Contains("a past is of causal") || Contains("rope_scaling"));
+        CHECK_THAT(error.what(), Contains("a past is of causal") || Contains("rope_scaling") ||
+                                     Contains("num_kv_shared_layers") ||
+                                     Contains("not covered as a whole model"));
         ++others;
       }
     }

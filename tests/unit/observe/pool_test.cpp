@@ -161,7 +161,7 @@ TEST_CASE("ranks pool to the bits of one") {
   const Selection selections[] = {selection_of("", ""), selection_of("::-3", "::2", "-1,0"),
                                   selection_of("", "", "0")};
   std::size_t long_ones = 0;
-  for (std::uint64_t seed = 0; seed < 32; ++seed) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Limits limits;
     limits.tokens = seed % 4 == 0 ? 700 : 9;
     if (seed % 4 == 0) limits.heads = 4, limits.width = 5, limits.d_model = 7;

@@ -53,7 +53,8 @@ TEST_CASE("steps that a layer does not have stand for their own inputs") {
   CHECK(mha::inputs_of(plain, Stage::masked) == std::vector<Stage>{Stage::scaled});
   CHECK_FALSE(mha::has_step(plain, Stage::capped));
   const mha::Layer rich = layer_with({Variant::qk_norm, Variant::rope_half, Variant::past,
-                                      Variant::softcap, Variant::alibi_paper, Variant::residual});
+                                      Variant::softcap, Variant::alibi_paper, Variant::residual,
+                                      Variant::v_norm, Variant::head_norm, Variant::gate_heads});
   CHECK(mha::inputs_of(rich, Stage::scores) == std::vector<Stage>{Stage::q_rope, Stage::k_all});
   CHECK(mha::inputs_of(rich, Stage::q_rope) == std::vector<Stage>{Stage::q_norm});
   CHECK(mha::inputs_of(rich, Stage::masked) == std::vector<Stage>{Stage::biased});

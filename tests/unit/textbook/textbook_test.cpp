@@ -8,11 +8,14 @@
 #include "support/sanitizers.hpp"
 #include <mha/compare/layer_reference.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/other_inputs.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 using namespace mha;
 
@@ -61,7 +64,11 @@ void require_same(const RandomLayer& random) {
 /// The first stage, in the order of the computation, in which the textbook and another
 /// implementation differ by more than rounding; "": they do not.
 std::string first_seen(const Layer& layer, const planted::Stages& theirs) {
-  for (const ReferenceStage& one : textbook_of(layer).stages) {
+  Reference textbook = textbook_of(layer);
+  std::ranges::stable_sort(textbook.stages, [&](const auto& a, const auto& b) {
+    return comes_before(layer, a.stage, b.stage);
+  });
+  for (const ReferenceStage& one : textbook.stages) {
     const std::string name(name_of(one.stage));
     const auto other = theirs.find(name);
     if (other == theirs.end()) continue;
