@@ -99,6 +99,10 @@ void CircuitsCommand::note_omissions(const LayerProjections& layer) {
     note("queries and keys are normalised, so QK is not a single matrix and has no measures");
   if (layer.normalises_output)
     note("blocks normalise the output of attention, or the sum after it; these norms are left out");
+  if (layer.is_gated)
+    note("a gate, other for each token, multiplies the heads' results before W_o; OV is without it");
+  if (layer.normalises_values)
+    note("values or the heads' results are normalised; OV is without these norms");
   if (layer.has_ov() && layer.width == 0)
     note("input and output differ in width, so OV has no eigenvalues");
 }

@@ -1,6 +1,7 @@
 #include <mha/circuits/projections.hpp>
 
 #include <mha/forward/rotary.hpp>
+#include <mha/layer/graph.hpp>
 #include <mha/system/error.hpp>
 
 #include <algorithm>
@@ -82,6 +83,8 @@ LayerProjections projections_of(const Layer& layer, const std::string& id, std::
   for (std::size_t h = 0; h < dims.H; ++h) to.kv_heads.push_back(kv_head_of(layer, h));
   to.has_qk_norm = !layer.q_norm_weight.empty() || !layer.k_norm_weight.empty();
   to.normalises_output = has_norm_after(layer);
+  to.is_gated = has_step(layer, Stage::gated);
+  to.normalises_values = has_step(layer, Stage::v_norm) || has_step(layer, Stage::head_norm);
 
   const bool some_qk = !layer.W_q.empty() || !layer.W_k.empty(),
              some_ov = !layer.W_v.empty() || !layer.W_o.empty();

@@ -190,7 +190,9 @@ Explanation facts_of(const Layer& layer, const ExplainRequest& request) {
   if (const auto& tokens = layer.tokens_of(request.batch); request.query < tokens.size())
     result.label = tokens[request.query];
   result.key_labels = labels_of_keys(layer, request.batch);
-  result.scale = layer.scale() * layer.temperature_of(request.query);
+  result.scale = layer.scale();
+  result.temperature = layer.temperature_of(request.query);
+  if (has_step(layer, Stage::v_norm)) result.value_rows = name_of(Stage::v_norm);
   result.one_head = request.head.has_value();
   result.has_W_q = !layer.W_q.empty(), result.has_b_q = !layer.b_q.empty();
   for (Stage& step : result.query_steps) step = in_turn(layer, step);

@@ -62,6 +62,8 @@ struct Explanation {
   std::string label;                   ///< of the query, or ""
   std::vector<std::string> key_labels; ///< S_all; "" for a key without a label
   double scale = 1;
+  double temperature = 1;           ///< also multiplies the query's scores
+  std::string_view value_rows = "v"; ///< what head_out is made of: v, or v_norm
   bool one_head = false;
   bool has_W_q = false, has_b_q = false, has_W_o = false, has_b_o = false; ///< for the formulas
   /// q and its later forms, in the order in which the layer makes them.

@@ -63,6 +63,7 @@ const std::vector<RopeSetting>& rope_settings() {
 std::string idle_rope(const Settings& s, const RopeSetting& setting) {
   if (!setting.read_by.empty() && !is_one_of(s.rope_scaling, setting.read_by))
     return fmt::format("rope_scaling is {}", find_setting("rope_scaling")->get(s));
+  if (setting.name == "rope_offset" && s.temperature != 0) return ""; // positions begin with it
   return s.rope == Rope::none ? "rope is none" : "";
 }
 
@@ -76,10 +77,11 @@ std::string idle(const Layer& layer, std::string_view name) {
   }
   if (name == "input_norm_eps" && s.input_norm == InputNorm::none) return "input_norm is none";
   const bool normed = !layer.q_norm_weight.empty() || !layer.k_norm_weight.empty();
+  const bool norms_heads = !layer.v_norm_weight.empty() || !layer.head_norm_weight.empty();
   const bool latent = !layer.W_c_q.empty() || !layer.W_c_kv.empty();
   if (name == "norm_after_rotation" && s.rope == Rope::none) return "rope is none";
   if (is_one_of(name, {"qk_norm", "qk_norm_eps", "qk_norm_one_plus", "norm_after_rotation"}) &&
-      !normed && (name != "qk_norm_eps" || !latent))
+      !normed && (name != "qk_norm_eps" || !(latent || norms_heads)))
     return "there is no q_norm.weight and no k_norm.weight";
   if (name == "relative_key_query" && layer.relative_key.empty()) return "there is no relative_key";
   if (name == "clip_qkv" && s.clip_qkv > 0) return before_heads(layer);
@@ -91,13 +93,17 @@ std::string idle(const Layer& layer, std::string_view name) {
       layer.relative_bias.empty())
     return "there is no relative_bias";
   if (name == "causal_align" && !s.causal && s.window_left < 0 && s.window_right < 0 &&
-      s.alibi == Alibi::none && layer.relative_bias.empty())
+      s.window_chunk == 0 && s.alibi == Alibi::none && layer.relative_bias.empty())
     return "the layer is not causal and has no window";
   if (name == "rope" && s.rope != Rope::none) return replaced(layer, Stage::scores);
   if (name == "scale") return replaced(layer, Stage::scaled);
   if (name == "softcap" && s.softcap > 0) return replaced(layer, Stage::capped);
   if (name == "alibi" && s.alibi != Alibi::none) return replaced(layer, Stage::biased);
-  if (is_one_of(name, {"causal", "window_left", "window_right"}))
+  if (name == "gate_activation" && !has_step(layer, Stage::gate)) return "there is no gate";
+  if (is_one_of(name, {"temperature_length", "temperature_offset"}) && s.temperature == 0)
+    return "temperature is 0";
+  if (name == "temperature" && s.temperature != 0) return replaced(layer, Stage::scaled);
+  if (is_one_of(name, {"causal", "window_left", "window_right", "window_chunk"}))
     return replaced(layer, Stage::masked);
   return "";
 }
@@ -105,7 +111,7 @@ std::string idle(const Layer& layer, std::string_view name) {
 /// Whether a setting still decides which keys are shown as masked, though the softmax is not
 /// computed.
 bool only_hides_keys(const Layer& layer, std::string_view name) {
-  return (name == "causal" || name == "window_left" || name == "window_right") &&
+  return is_one_of(name, {"causal", "window_left", "window_right", "window_chunk"}) &&
          !layer.has_given(Stage::masked) && !layer.has_given(Stage::shifted);
 }
 
@@ -226,7 +232,7 @@ void check_settings(const Layer& layer, const std::string& head_source,
   if (lacks_scale(layer) && any_of({Stage::scores}) && !any_of({Stage::weights}))
     notes.push_back(warning(why_no_scale(layer)));
   note_idle(layer, notes);
-  if (s.rope == Rope::none && !layer.positions.empty())
+  if (s.rope == Rope::none && s.temperature == 0 && !layer.positions.empty())
     notes.push_back(warning("positions change nothing: rope is none"));
   if (s.input_norm == InputNorm::none && !(layer.norm_weight.empty() && layer.norm_bias.empty()))
     notes.push_back(warning(

@@ -104,6 +104,14 @@ bool adds_bias(const Layer& layer) {
   return !layer.b_o.empty() || !layer.block->post_attention_norm.bias.empty();
 }
 
+/// Multiplies what each layer adds by the factors of the stream from that layer on (Gemma 4).
+void scale_direct(std::vector<Effect>& list, std::vector<double> factors) {
+  for (std::size_t n = factors.size(); n-- > 1;) factors[n - 1] *= factors[n];
+  for (Effect& effect : list)
+    if (effect.direct && (effect.layer || effect.part == Component::embed))
+      *effect.direct *= factors[effect.layer.value_or(0)];
+}
+
 /// The last stream of a run without a part, computed with so many threads.
 using StreamWithout = std::function<Tensor(std::size_t)>;
 /// A run without a part, and where the part's effects begin in the list.
@@ -145,9 +153,11 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
     });
     if (stream) passes.push_back({first, std::move(stream)});
   };
+  std::vector<double> factors;
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
     direct.enter(layer);
+    factors.push_back(layer.block->stream_scale);
     if (n == 0 && direct.known()) add(Component::embed);
     for (std::size_t h = 0; h < layer.dims.H; ++h)
       add(Component::head, n, h, [&ablations, n, h](std::size_t threads) {
@@ -162,6 +172,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
         return ablations.stream_without_mlp(n, threads);
       });
   }
+  scale_direct(list, std::move(factors));
   for (Component part : {Component::final_bias, Component::head_bias})
     if (direct.known()) add(part);
   if (!request.set.empty()) add(Component::set, {}, {}, [&](std::size_t) { return without_set; });

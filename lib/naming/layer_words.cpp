@@ -31,6 +31,7 @@ std::vector<std::string> peculiarities(const Layer& layer) {
   if (!layer.q_norm_weight.empty())
     words.push_back(fmt::format("QK {}norm{}", s.qk_norm == QkNorm::layer ? "layer " : "",
                                 norms_after_rotation(layer) ? " after RoPE" : ""));
+  if (!layer.W_gate.empty()) words.push_back("gate " + get("gate_activation"));
   if (s.rope != Rope::none) {
     words.push_back("RoPE " + get("rope"));
     if (s.rope_scaling != RopeScaling::none)
@@ -42,7 +43,9 @@ std::vector<std::string> peculiarities(const Layer& layer) {
     words.push_back(s.alibi == Alibi::paper ? "ALiBi" : "ALiBi " + get("alibi"));
   if (s.scale != ScaleKind::d_k) words.push_back("scale " + get("scale"));
   if (s.softcap != 0) words.push_back("softcap " + get("softcap"));
+  if (s.temperature != 0) words.push_back("temperature " + get("temperature"));
   if (s.causal) words.emplace_back("causal");
+  if (s.window_chunk > 0) words.push_back("chunks of " + get("window_chunk"));
   if (s.window_left >= 0 || s.window_right >= 0)
     words.push_back(fmt::format(
         "window {}", s.window_right < 0  ? fmt::format("left {}", s.window_left)

@@ -48,14 +48,16 @@ std::string sees_text(const std::vector<HeadExplanation>& heads) {
 } // namespace
 
 std::string scale_text(const Explanation& explanation) {
-  const std::string value = fmt::format("{:.4g}", explanation.scale);
+  std::string value = fmt::format("{:.4g}", explanation.scale);
+  if (explanation.temperature != 1)
+    value += fmt::format(" · temperature {:.4g}", explanation.temperature);
   switch (explanation.settings.scale) {
   case ScaleKind::d_k:
     return fmt::format("scale 1/√{} = {}", explanation.dims.d_k, value);
   case ScaleKind::d_model:
     return fmt::format("scale 1/√{} = {}", explanation.dims.d_model, value);
   case ScaleKind::none:
-    return "no scale";
+    return explanation.temperature == 1 ? "no scale" : "scale " + value;
   case ScaleKind::number:
     return "scale " + value;
   }

@@ -169,7 +169,8 @@ private:
       const Rounding rounding(alpha, style.digits);
       for (std::size_t j : shown.keys)
         add(value_lines,
-            fmt::format("{} · v of {}", rounding.text(alpha[j]), key_name(explanation, j, 12)),
+            fmt::format("{} · {} of {}", rounding.text(alpha[j]), explanation.value_rows,
+                        key_name(explanation, j, 12)),
             head.contribution(j), false);
       if (!shown.others.empty()) {
         std::vector<double> sum(head.values.at(Stage::head_out).size());
@@ -185,7 +186,9 @@ private:
 
   std::vector<std::string> weighing() const {
     if (contains(explanation.given, Stage::head_out) || !head.has(Stage::weights)) return {};
-    return {explanation.settings.columns ? "head_out = Σ v α" : "head_out = Σ α v"};
+    const std::string_view v = explanation.value_rows;
+    return {explanation.settings.columns ? fmt::format("head_out = Σ {} α", v)
+                                         : fmt::format("head_out = Σ α {}", v)};
   }
 
   /// A lone head that nothing follows.

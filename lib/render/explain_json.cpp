@@ -136,6 +136,7 @@ std::string explain_json(const Explanation& explanation, const std::string& laye
   if (dims.d_k != 0) json["d_k"] = dims.d_k;
   if (dims.d_v != 0) json["d_v"] = dims.d_v;
   if (explanation.heads.front().has(Stage::scores)) json["scale"] = number(explanation.scale);
+  if (explanation.temperature != 1) json["temperature"] = number(explanation.temperature);
   OrderedJson given = OrderedJson::array();
   for (const Stage stage : explanation.given) given.push_back(name_of(stage));
   if (!given.empty()) json["given"] = std::move(given);

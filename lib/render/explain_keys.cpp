@@ -285,6 +285,8 @@ std::vector<std::string> key_formulas(const Explanation& explanation, const Head
           product = fmt::format("{} / √{}", before, explanation.dims.d_k);
         if (s.scale == ScaleKind::d_model)
           product = fmt::format("{} / √{}", before, explanation.dims.d_model);
+        if (explanation.temperature != 1)
+          product += fmt::format(" · {:.4g}", explanation.temperature);
         formulas.push_back("scaled = " + product);
       }
       if (column.stage == Stage::capped)

@@ -202,6 +202,8 @@ LayerReport described(const Layer& layer, const StageSet& available, const Repor
           fmt::format("{}{} = {}", report.result_formula.empty() ? "" : ", ", name_of(stage),
                       formula_of(layer, stage));
   report.has_sinks = !layer.sinks.empty();
+  for (std::size_t t = 0; layer.settings.temperature != 0 && t < layer.dims.T; ++t)
+    report.temperatures.push_back(static_cast<float>(layer.temperature_of(t)));
   report.given = layer.given_set;
   report.heads = resolved(request.selection.head, layer.dims.H, "heads").indices;
   report.tokens = layer.tokens_of(request.batch);

@@ -43,6 +43,7 @@ struct LayerReport {
   Dims dims;
   Settings settings;
   double scale = 1;
+  std::vector<float> temperatures; ///< of each query; empty: all 1
   bool has_b_q = false, has_W_o = false, has_sinks = false; ///< for the formulas
   std::string result_formula; ///< "head_result = head_out W_o[h]", with the steps between
   StageSet given;                                           ///< stages that are given, not computed

@@ -9,8 +9,10 @@
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 using namespace mha;
 using namespace mha::test;
@@ -197,4 +199,61 @@ TEST_CASE("gates: what a port gets wrong is named", "[gates]") {
             " --capture states");
   INFO(result.out << result.err);
   CHECK(result.code == 0);
+}
+
+TEST_CASE("gates: direct effects, notes and one query's temperature", "[gates]") {
+  if (models().empty()) return;
+  // What each layer adds is multiplied by its factor of the stream and by later ones.
+  const std::string ids = "3,7,9,12";
+  const auto parsed = [](const std::vector<std::string>& words) {
+    const Result result = run(words);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return nlohmann::json::parse(result.out);
+  };
+  const auto effects = parsed({"effects", model("gemma4_text"), "--ids", ids, "-f", "json", "-q"});
+  double sum = 0;
+  for (const auto& row : effects)
+    if (row["part"] != "head" && row["part"] != "set" && row["direct"].is_number())
+      sum += row["direct"].get<double>();
+  const auto next = parsed({"predict", model("gemma4_text"), "--ids", ids, "--top", "1", "-f",
+                            "json", "-q"})["predictions"][0]["next"][0];
+  constexpr double cap = 7; // final_logit_softcapping
+  CHECK(cap * std::tanh(sum / cap) == Approx(next["logit"].get<double>()).epsilon(1e-5));
+
+  const auto told = [](const std::vector<std::string>& words) {
+    const Result result = run(words);
+    return result.out + result.err;
+  };
+  CHECK_THAT(told({"circuits", model("laguna")}), Contains("OV is without it"));
+  CHECK_THAT(told({"circuits", model("gemma4_text")}), Contains("OV is without these norms"));
+  CHECK_THAT(told({"explain", model("llama4_text"), "--ids", "1,5,6,7,9,9,8,7,6,5", "--layer", "3",
+                   "-H", "0", "-Q", "9"}),
+             Contains("scale 1/√12 = 0.2887 · temperature 1.11") &&
+                 Contains("scaled = q·k / √12 · 1.11"));
+  CHECK_THAT(told({"explain", model("gemma4_text"), "--ids", ids, "--layer", "1", "-H", "0", "-Q",
+                   "3"}),
+             Contains("head_out = Σ α v_norm"));
+
+  const Folder folder;
+  const std::string layer = in_source("data/quickstart.json"),
+                    positions = folder.write("p.json", R"({"positions": [0, 7, 63]})"),
+                    norm = folder.write("n.json", R"({"head_norm.weight": [1, 1]})");
+  for (const auto& [words, why] :
+       {std::pair<std::vector<std::string>, const char*>{{"--gate-activation", "silu"},
+                                                         "there is no gate"},
+        {{"--temperature-length", "5"}, "temperature is 0"},
+        {{positions, "--temperature", "1", "--temperature-length", "1"}, nullptr},
+        {{"--rope-offset", "3", "--temperature", "1", "--temperature-length", "1"}, nullptr},
+        {{norm, "--qk-norm-eps", "10"}, nullptr}}) {
+    std::vector<std::string> show{"show", layer, "-s", "output"};
+    show.insert(show.end(), words.begin(), words.end());
+    const Result result = run(show);
+    INFO(words.back() << result.err);
+    CHECK(result.code == 0);
+    if (why)
+      CHECK_THAT(result.err, Contains(std::string("changes nothing: ") + why));
+    else
+      CHECK(result.err.find("nothing") == result.err.npos);
+  }
 }

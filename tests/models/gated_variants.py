@@ -152,6 +152,7 @@ GATED_VARIANTS = [
              "n_group": 4, "topk_group": 2, "routed_scaling_factor": 1.5, "attention_bias": True}, lengths=(9, 4, 7)),
     Variant("mimo_v2_flash-native", MIMO_V2_FLASH, "Transformers' own config: layer_types, rope_parameters by kind, "
             "rms_norm_eps; windows have twice the key heads; the values' factor left out is 0.707", MIMO_NATIVE),
+    Variant("mimo_v2", MIMO_V2_FLASH, "the model_type of V2.5", {"model_type": "mimo_v2"}),
     # Llama 4
     Variant("llama4_text", LLAMA4_TEXT, "pairs side by side; weightless norms behind the rotation; chunks of 5; layer 3 without "
             "rotation, sees all, temperature from position 3 on; the best expert, σ on its input; a shared one"),

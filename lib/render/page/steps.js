@@ -51,15 +51,18 @@ function vectorRow(name, values, dtype, high) {
 }
 const typeOf = (rows) => (rows.exact ? rows.dtype : null);
 
+const temperatureOf = (layer, query) => (layer.temperatures ? layer.temperatures[query] : 1);
+
 /// The numbers of one key, as far as the page has them.
 function keyNumbers(layer, head, query, key) {
+  const scale = layer.scale * temperatureOf(layer, query);
   const value = { key, weight: head.weights.at(query, key), hidden: isHidden(layer, head.hidden, query, key) };
   if (head.masked) value.masked = head.masked.at(query, key);
   if (value.hidden) return value;
   if (head.scores) value.score = head.scores.at(query, key);
-  else if (head.masked) value.score = value.masked / layer.scale; // no step is between them
+  else if (head.masked) value.score = value.masked / scale; // no step is between them
   else if (head.q && head.k) value.score = dot(head.q.row(query), head.k.row(key));
-  if (value.score !== undefined) value.scaled = value.score * layer.scale;
+  if (value.score !== undefined) value.scaled = value.score * scale;
   return value;
 }
 
@@ -82,7 +85,7 @@ function drawSteps(head) {
   const listed = allKeys ? order.slice() : order.slice(0, fewKeys);
   const chosen = order.find((one) => one.key === state.key);
   if (chosen && !listed.includes(chosen)) listed.push(chosen);
-  parts.push(step(++number, head.masked || head.scores || head.q ? 'Compare with the keys' : 'Weights', compareFormula(layer, head), keyTable(head, listed, order, hiddenKeys, absent, labels)));
+  parts.push(step(++number, head.masked || head.scores || head.q ? 'Compare with the keys' : 'Weights', compareFormula(layer, head, q), keyTable(head, listed, order, hiddenKeys, absent, labels)));
   if (head.v) parts.push(step(++number, 'Weigh the values', layer.columns ? 'head_out = Σ v α' : 'head_out = Σ α v', valueRows(head, listed, order, absent, labels, q)));
   else if (head.head_out) parts.push(step(++number, 'The head’s output', 'head_out', vectorRow('head_out', head.head_out.row(q), typeOf(head.head_out))));
   const sentence = contributionSentence(layer, q);
@@ -94,10 +97,11 @@ function drawSteps(head) {
 /// W x where tokens are columns, else x W.
 const product = (layer, x, W) => (layer.columns ? `${W} ${x}` : `${x} ${W}`);
 const dotName = (layer) => (layer.columns ? 'k·q' : 'q·k');
-function compareFormula(layer, head) {
+function compareFormula(layer, head, query) {
   if (!head.masked && !head.scores && !head.q) return 'α, the largest first';
   const cap = layer.softcap ? `, capped at ${layer.softcap}` : '';
-  return `scaled = ${rounded(layer.scale)} · ${dotName(layer)}${cap}, α = softmax(masked)`;
+  const warm = layer.temperatures ? ` · ${rounded(temperatureOf(layer, query))}` : '';
+  return `scaled = ${rounded(layer.scale)}${warm} · ${dotName(layer)}${cap}, α = softmax(masked)`;
 }
 
 /// What is known of keys, as columns: [name, title].
