@@ -63,7 +63,8 @@ namespace {
 bool has_experts(const io::Contents& file) {
   return std::ranges::any_of(file.tensors, [](const io::Entry& entry) {
     return entry.name.find(".experts.") != std::string::npos ||
-           entry.name.find("_moe.") != std::string::npos;
+           entry.name.find("_moe.") != std::string::npos ||
+           entry.name.find(".moe.") != std::string::npos;
   });
 }
 
