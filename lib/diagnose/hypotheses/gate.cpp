@@ -156,15 +156,14 @@ void add_norms_of_heads(const Layer& layer, ChangeList& list) {
            "normalise each head's values: v / √(mean(v²) + ε)",
            [](Layer& edited) { give(edited, Stage::v_norm, value_of(edited, Stage::v)); });
   if (layer.dims.d_k != layer.dims.d_v || layer.dims.S_all != layer.dims.S) return;
-  for (const Stage from : {Stage::k_norm, Stage::k_rope})
-    if (has_step(layer, from))
-      list.add("v_norm.keys", StageSet{Stage::v_norm},
-               fmt::format("takes {} for the values",
-                           from == Stage::k_norm ? "the normalised keys" : "the rotated keys"),
-               "make the values of the keys before their norm, or of their own map",
-               [from](Layer& edited) {
-                 give(edited, Stage::v_norm, value_of(edited, from));
-               });
+  for (const Stage to : {Stage::v_norm, Stage::v}) // without their own norm, or before it
+    for (const Stage from : {Stage::k_norm, Stage::k_rope})
+      if (has_step(layer, from))
+        list.add("v_norm.keys", StageSet{to},
+                 fmt::format("takes {} for the values",
+                             from == Stage::k_norm ? "the normalised keys" : "the rotated keys"),
+                 "make the values of the keys before their norm, or of their own map",
+                 [from, to](Layer& edited) { give(edited, to, value_of(edited, from)); });
 }
 
 std::vector<Change> gate_changes(const Subject& subject) {

@@ -175,7 +175,7 @@ void add_attention(Checkpoint& file, const Model& model, const CanonicalLayer& l
     return stacked(parts);
   };
   if (model.has("gate") && model.words.at("gate") == "q_proj") { // which add_gate writes
-    for (const std::size_t i : {1, 2, 3})
+    for (std::size_t i = 1; i < 4; ++i)
       file.linear(at + layout.modules[i], layer, std::string(1, "qkvo"[i]));
   } else if (layout.how == "linears") {
     file.linears(at, layout.modules, layer);
