@@ -129,8 +129,7 @@ std::string result_of_head(const Layer& layer) {
 
 /// "head_out · σ(gate)".
 std::string gated_results(const Layer& layer) {
-  const std::string_view z =
-      has_step(layer, Stage::head_norm) ? "head_norm" : "head_out";
+  const std::string_view z = name_of(inputs_of(layer, Stage::gated).front());
   switch (layer.settings.gate_activation) {
   case GateActivation::sigmoid:
     return fmt::format("{} · σ(gate)", z);

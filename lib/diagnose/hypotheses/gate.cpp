@@ -7,14 +7,17 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstring>
+#include <tuple>
+
 namespace mha {
 
 namespace {
 
 const StageSet of_gated{Stage::gated}, of_gate{Stage::gate};
 
-/// z · f(gate), each of a head's numbers by its own number of the gate or by the head's one. `of`:
-/// numbers of the rows that `z` has in a head.
+/// z · f(gate), each of a head's numbers by its own number of the gate or by the head's one.
 template <class F> Tensor times_gate(const Tensor& z, const Tensor& gate, F f) {
   Tensor result = copied(z);
   const std::size_t each = z.count() / gate.count(); // numbers of z for one of the gate
@@ -28,7 +31,7 @@ template <class F> Tensor times_gate(const Tensor& z, const Tensor& gate, F f) {
 
 /// What the gate multiplies.
 Stage before_gate(const Layer& layer) {
-  return has_step(layer, Stage::head_norm) ? Stage::head_norm : Stage::head_out;
+  return inputs_of(layer, Stage::gated).front();
 }
 
 void leave_out_gate(Layer& layer) {
@@ -47,20 +50,17 @@ void add_gate_activation(ChangeList& list, std::string did, double (*act)(double
 
 void add_gate_activations(const Layer& layer, ChangeList& list) {
   using enum GateActivation;
-  constexpr std::pair<GateActivation, const char*> known[]{
-      {sigmoid, "σ"}, {softplus, "softplus"}, {silu, "silu"}};
-  for (const auto& [activation, name] : known)
+  constexpr std::tuple<GateActivation, const char*, const char*> known[]{
+      {sigmoid, "sigmoid", "σ"}, {softplus, "softplus", "softplus"}, {silu, "silu", "silu"}};
+  for (const auto& [activation, word, name] : known)
     if (activation != layer.settings.gate_activation)
-      list.add_settings(
-          "gate.activation", of_gated, fmt::format("puts the gate through {}", name),
-          "apply the model's own to the gate",
-          {SettingEdit("gate_activation", activation == sigmoid    ? "sigmoid"
-                                          : activation == softplus ? "softplus"
-                                                                   : "silu")});
+      list.add_settings("gate.activation", of_gated,
+                        fmt::format("puts the gate through {}", name),
+                        "apply the model's own to the gate", {SettingEdit("gate_activation", word)});
   add_gate_activation(list, "multiplies by the gate without an activation", [](double g) { return g; });
   add_gate_activation(list, "puts the gate through tanh", [](double g) { return std::tanh(g); });
   add_gate_activation(list, "puts the gate through 1 + σ, or multiplies and adds the heads' results",
-                 [](double g) { return 1 + 1 / (1 + std::exp(-g)); });
+                 [](double g) { return 1 + activated(GateActivation::sigmoid, g); });
 }
 
 /// The gate after W_o, which only one as wide as the output can be.

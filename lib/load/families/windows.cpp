@@ -7,6 +7,10 @@ namespace mha::naming {
 
 namespace {
 
+/// The keys with N where each Nth layer sees all keys.
+const std::initializer_list<std::string_view> periods{
+    "sliding_window_pattern", "global_attn_every_n_layers", "full_attention_interval"};
+
 /// Whether layer_types name this layer sliding_attention; nothing without layer_types or a number.
 std::optional<bool> is_sliding_by_type(const Group& group) {
   const std::optional<std::size_t> layer = group.number();
@@ -27,10 +31,11 @@ std::optional<bool> is_sliding_by_type(const Group& group) {
 std::optional<bool> is_sliding(const Group& group, Slides slides) {
   if (!slides) return true;
   const std::optional<bool> typed = is_sliding_by_type(group);
-  for (const char* pattern : {"sliding_window_pattern", "_sliding_window_pattern",
-                              "global_attn_every_n_layers", "full_attention_interval"})
-    if (typed) group.has_key(pattern); // known, but layer_types wins
-  if (typed) return typed;
+  if (typed) { // these are known, but layer_types wins
+    for (const std::string_view period : periods) group.has_key(period);
+    group.has_key("_sliding_window_pattern");
+    return typed;
+  }
   if (slides == every_layer && !group.configured("layer_types")) return true;
   const std::optional<std::size_t> layer = group.number();
   return layer ? std::optional(slides(group, *layer)) : std::nullopt;
@@ -72,12 +77,7 @@ bool even_layers(const Group&, std::size_t layer) {
   return layer % 2 == 0;
 }
 bool all_but_every_fourth(const Group& group, std::size_t layer) {
-  return (layer + 1) % group
-                           .configured_count({"sliding_window_pattern", "global_attn_every_n_layers",
-                                              "full_attention_interval"},
-                                             1)
-                           .value_or(4) !=
-         0;
+  return (layer + 1) % group.configured_count(periods, 1).value_or(4) != 0;
 }
 
 bool all_but_every_sixth(const Group& group, std::size_t layer) {
