@@ -179,6 +179,14 @@ TEST_CASE("gates: a file whose gate has another shape, or a setting that no mode
     REQUIRE(made.code == 0);
     refused({"predict", path, "--ids", "3,7,9"}, text);
   };
+  // A bias beside a map that is split has as many numbers as the map has outputs.
+  const std::string softmax = "model.layers.3.self_attn.", split = folder.path("split");
+  REQUIRE(shell("/usr/bin/python3 tests/models/edit.py " + model("qwen3_next") + " " + split +
+                " attention_bias=true +" + softmax + "q_proj.bias=" + softmax + "k_proj.weight")
+              .code == 0);
+  refused({"show", split, "--layer", "3", "-s", "W_q"},
+          "model.layers.3.self_attn.q_proj.bias is (32, 44): 192 numbers expected, as many as "
+          "model.layers.3.self_attn.q_proj.weight has outputs");
   const std::string layer = "model.layers.1.self_attn.";
   says("laguna", "+" + layer + "g_proj.weight=" + layer + "v_proj.weight",
        "24 columns, but a gate has one for each of 6 heads or of their 72 values");

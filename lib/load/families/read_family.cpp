@@ -204,19 +204,29 @@ private:
     return entry ? std::optional(*entry) : std::nullopt;
   }
 
+  /// A bias that is split beside its weight has as many numbers as the weight has outputs.
+  void require_bias_of(const DescribedTensor& tensor, const io::Entry& W, const io::Entry& stored) {
+    const io::Entry& bias = *file_.bias(tensor);
+    if (mha::count_of(bias.shape) != W.shape.back())
+      fail("{}: {} is {}: {} numbers expected, as many as {} has outputs", group_.contents->name,
+           bias.name, to_string(bias.shape), W.shape.back(), stored.name);
+  }
+
   void take_split(const DescribedTensor& tensor, const io::Entry& W,
                   const std::optional<io::Entry>& b, const io::Entry& stored) {
     if (tensor.by_row) return take_alternate(tensor, W, b, stored);
     const SideBySide parts = parts_of(tensor);
     std::size_t all = 0, before = 0;
     for (const std::size_t size : parts.sizes) all += parts.groups * size;
-    const bool splits = !W.shape.empty() && W.shape.back() > 0 && W.shape.back() % all == 0;
+    const bool splits =
+        !W.shape.empty() && W.shape.back() > 0 && all > 0 && W.shape.back() % all == 0;
     if (!splits && !description_.is_users(tensor))
       fail("{}: {} is {}: rows for {} blocks of queries, values and keys expected",
            group_.contents->name, stored.name, to_string(stored.shape), tensor.groups);
     if (!splits)
       fail("{}: {}: {}, read as {}, gives {} numbers, which do not split into {} parts of heads",
            tensor.where, group_.contents->name, W.own_name, tensor.layout, W.shape.back(), all);
+    if (b) require_bias_of(tensor, W, stored);
     for (std::size_t i = 0; i < tensor.split.size(); ++i) {
       const std::size_t count = W.shape.back() / all * parts.groups * parts.sizes[i];
       const auto part = [&](const io::Entry& entry) {
@@ -233,6 +243,7 @@ private:
   /// Takes two parts whose outputs alternate.
   void take_alternate(const DescribedTensor& tensor, const io::Entry& W,
                       const std::optional<io::Entry>& b, const io::Entry& stored) {
+    if (b) require_bias_of(tensor, W, stored);
     for (std::size_t i = 0; i < tensor.split.size(); ++i) {
       const auto [name, bias] = names_of_part(tensor.key, tensor.split[i]);
       put(name, every_second_entry(W, i), stored);
