@@ -62,12 +62,28 @@ void take_output(const CaptureMeaning& row, const Side& side, const Surroundings
     capture.stages = {Stage::resid_post}, capture.of_last = true;
 }
 
+/// Reads the result of a module of the layer's own file; returns whether it is one.
+bool take_own(const std::vector<std::string>& words, const Surroundings& model, Capture& capture) {
+  const auto own = std::ranges::find(model.results, words.back(), &ModuleResult::module);
+  if (own == model.results.end()) return false;
+  capture.stages.clear(), capture.side_by_side.clear();
+  capture.factor = own->factor, capture.factor_name = own->factor_name;
+  capture.groups = own->groups;
+  (own->stages.size() == 1 ? capture.stages : capture.side_by_side) = own->stages;
+  if (own->groups == 0 && model.qkv_order != "per_group") {
+    capture.groups = 1, capture.side_by_side.clear();
+    for (const char letter : model.qkv_order)
+      capture.side_by_side.push_back(*own_name(std::string_view(&letter, 1)));
+  }
+  return true;
+}
+
 /// Reads a name that no row of the table has.
 void take_name(const std::vector<std::string>& words, Capture& capture) {
   if (has_word("c_attn qkv_proj Wqkv wqkv qkv", words.back()))
     capture.side_by_side = {Stage::q, Stage::k, Stage::v};
   else if (words.back() == "query_key_value")
-    capture.side_by_side = {Stage::q, Stage::k, Stage::v}, capture.by_group = true;
+    capture.side_by_side = {Stage::q, Stage::k, Stage::v}, capture.groups = 0;
   else if (has_word("gate_up_proj gate_up", words.back()))
     capture.side_by_side = {Stage::mlp_pre, Stage::mlp_up};
   else if (const auto stage = own_name(words.back()))
@@ -137,7 +153,9 @@ Capture meaning_of_path(const CapturePath& path, const Surroundings& model) {
     if (capture.stages.empty()) capture.why = "the input of a module that is not known";
     return capture;
   }
-  if (row && (!row->output.empty() || !row->why.empty()))
+  if (take_own(words, model, capture))
+    capture.anywhere = !capture.layer;
+  else if (row && (!row->output.empty() || !row->why.empty()))
     take_output(*row, side, model, capture);
   else
     take_name(words, capture);
@@ -160,6 +178,27 @@ Capture capture_of(std::string_view name, const Surroundings& model) {
     if (!capture.layer) capture.layer = flat.layer;
   }
   return capture;
+}
+
+std::optional<Capture> result_of_module(std::string_view name, const Surroundings& model) {
+  CapturePath path = path_of(name);
+  if (path.words.empty() || take_side(path.words).input || path.words.empty() ||
+      path.node.present())
+    return std::nullopt;
+  Capture capture;
+  capture.layer = path.layer;
+  if (!take_own(path.words, model, capture)) return std::nullopt;
+  return capture;
+}
+
+std::vector<Stage> stages_of_side(std::string_view name) {
+  std::vector<std::string> words = path_of(name).words;
+  const std::size_t before = words.size();
+  const Side side = take_side(words);
+  if (words.empty() || words.size() == before || side.element.value_or(0) > 0) return {};
+  if (!side.input) return result_stages(joined_texts(words, "."));
+  const CaptureMeaning* const row = meaning_of(layer_meanings(), words, {});
+  return row ? row->input : std::vector<Stage>{};
 }
 
 std::vector<Stage> stages_below_module(std::string_view name) {

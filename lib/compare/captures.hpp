@@ -3,9 +3,10 @@
 // modules, stacks of states. The module above is part of a name: mlp.c_proj does not belong to
 // attention.
 
-#include <mha/layer/block.hpp>
+#include <mha/layer/layer.hpp>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,9 @@ struct Surroundings {
   /// the usual: the module adds the residual or norms, or leaves out what others do.
   std::optional<Stage> attention_returns, mlp_returns;
   bool one_layer = false; ///< one layer is chosen: stages without a number belong to it
+  /// What modules of the layer's file return, and the layer's qkv_order.
+  std::span<const ModuleResult> results;
+  std::string qkv_order = "qkv";
 };
 
 /// The meaning of a captured tensor's name.
@@ -30,7 +34,9 @@ struct Capture {
   bool of_last = false;             ///< the input of the last norm: a stage of the last layer
   std::vector<Stage> stages;        ///< the possible stages
   std::vector<Stage> side_by_side;  ///< columns of several stages in one tensor: q, k, v
-  bool by_group = false;            ///< grouped by key/value head: its queries, its key, its value
+  std::size_t groups = 1;           ///< of heads, each with columns of all of them; 0: H_kv
+  double factor = 1;                ///< what the stage here is of the module's result
+  std::string factor_name;
   std::string why;                  ///< why a known name is not a stage
   /// An element of a module's tuple: `.0` and `.1` of a pair.
   std::optional<std::size_t> element;
@@ -45,6 +51,11 @@ struct Capture {
 /// "ffn_inp-3", "transformer.h[3].output[0]", "blocks.3.hook_resid_mid", "layers.3.mlp_act",
 /// "/model/layers.3/mlp/Mul_output_0", "present.3.key", "model_layers_3_mlp_down_proj".
 Capture capture_of(std::string_view name, const Surroundings& model);
+
+/// The meaning of a name that ends with a module of `results`, its result and not its input.
+std::optional<Capture> result_of_module(std::string_view name, const Surroundings& model);
+/// The stages of a module's input or output by its name ("self_attn.o_proj.input"); none of others.
+std::vector<Stage> stages_of_side(std::string_view name);
 
 /// The stages of a name that ends with a known module and its parent ("mlp.c_proj").
 std::vector<Stage> stages_below_module(std::string_view name);

@@ -9,7 +9,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <compare>
+#include <cstring>
+#include <iterator>
+#include <tuple>
 
 namespace mha {
 
@@ -156,6 +158,43 @@ Tensor as_saved(const ReferenceStage& reference, const Tensor& ours) {
       }
   });
   return mean;
+}
+
+Tensor with_other_pairs(const Tensor& value, const Settings& settings) {
+  const std::size_t d = value.shape().back(), first = settings.rope_first,
+                    n = settings.rope_dims > 0 ? settings.rope_dims : d - first;
+  const std::size_t element = size_of(value.dtype());
+  Tensor other = Tensor::uninitialised(value.dtype(), value.shape());
+  std::memcpy(other.raw_mutable(), value.raw(), value.bytes());
+  const auto copy = [&](std::size_t row, std::size_t to, std::size_t from) {
+    std::memcpy(other.raw_mutable() + (row * d + first + to) * element,
+                value.raw() + (row * d + first + from) * element, element);
+  };
+  for (std::size_t row = 0; row < value.count() / d; ++row)
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t half = i % 2 * (n / 2) + i / 2; // the place of neighbour i among halves
+      if (settings.rope == Rope::half)
+        copy(row, half, i);
+      else
+        copy(row, i, half);
+    }
+  return other;
+}
+
+void multiply(ReferenceStage& stage, double factor, const std::string& name) {
+  std::vector<std::pair<std::string, Tensor>> ways{{stage.rearranged, stage.value}};
+  std::ranges::move(stage.other_axes, std::back_inserter(ways));
+  stage.other_axes.clear();
+  for (const auto& [how, value] : ways) {
+    const std::string before = how.empty() ? "" : how + ", ";
+    std::vector<double> numbers(value.count());
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = factor * value_at(value, i);
+    const Tensor product = convert(Tensor::of<double>(value.shape(), numbers), value.dtype());
+    stage.other_axes.emplace_back(before + "times " + name, product);
+    stage.other_axes.emplace_back(before + name + " is in it", value);
+  }
+  std::tie(stage.rearranged, stage.value) = stage.other_axes.front();
+  stage.other_axes.erase(stage.other_axes.begin());
 }
 
 } // namespace mha

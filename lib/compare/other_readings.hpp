@@ -1,5 +1,6 @@
 #pragma once
-// Tensors whose shape does not fit the stage of their name, read as other stages or as parts.
+// Tensors that are not the stage of their name: by their shape other stages or parts of one, or in
+// another order, or before a factor.
 
 #include <mha/files/contents.hpp>
 #include <mha/layer/layer.hpp>
@@ -32,6 +33,13 @@ std::optional<std::size_t> nearest_head(const Layer& layer, const ReferenceStage
                                         const Tensor& ours);
 /// The stage with this head's numbers only, the others not saved.
 Tensor of_head_alone(const Layer& layer, Stage stage, const Tensor& value, std::size_t head);
+
+/// Each row's rotated pairs in the other order: neighbours (2j, 2j + 1) as halves (j, j + n/2), or
+/// back, as converters to GGUF permute LLaMA's rows.
+Tensor with_other_pairs(const Tensor& value, const Settings& settings);
+/// Multiplies a stage that a module returns before a factor; the numbers without it remain another
+/// reading.
+void multiply(ReferenceStage& stage, double factor, const std::string& name);
 
 /// The layer's stage in the form of the reference: with the mean over heads in each head's place if
 /// the reference has the mean, else unchanged.

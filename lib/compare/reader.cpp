@@ -59,29 +59,6 @@ bool is_llama_cpp_name(std::string_view name) {
   return last_part(name).starts_with("Qcur") || last_part(name).starts_with("Kcur");
 }
 
-/// Each row's rotated pairs in the other order: neighbours (2j, 2j + 1) as halves (j, j + n/2), or
-/// back, as converters to GGUF permute LLaMA's rows.
-Tensor with_other_pairs(const Tensor& value, const Settings& settings) {
-  const std::size_t d = value.shape().back(), first = settings.rope_first,
-                    n = settings.rope_dims > 0 ? settings.rope_dims : d - first;
-  const std::size_t element = size_of(value.dtype());
-  Tensor other = Tensor::uninitialised(value.dtype(), value.shape());
-  std::memcpy(other.raw_mutable(), value.raw(), value.bytes());
-  const auto copy = [&](std::size_t row, std::size_t to, std::size_t from) {
-    std::memcpy(other.raw_mutable() + (row * d + first + to) * element,
-                value.raw() + (row * d + first + from) * element, element);
-  };
-  for (std::size_t row = 0; row < value.count() / d; ++row)
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t half = i % 2 * (n / 2) + i / 2; // the place of neighbour i among halves
-      if (settings.rope == Rope::half)
-        copy(row, half, i);
-      else
-        copy(row, i, half);
-    }
-  return other;
-}
-
 /// Sets rows (B, T, …) after the end of a shorter text to 0, as in this program's stages.
 void clear_padding(Tensor& rows, const std::vector<std::size_t>& lengths) {
   const std::size_t T = rows.shape()[1];
@@ -228,6 +205,7 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
         fmt::format("{}one of each {}", result.rearranged.empty() ? "" : ", ",
                     arranged.tiled ? "of the tiled key/value heads" : "group of key/value heads");
   result.doubtful = arranged.doubtful, result.tiled = arranged.tiled;
+  if (named.factor != 1) multiply(result, named.factor, named.factor_name);
   return result;
 }
 
@@ -267,7 +245,7 @@ void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
   }
   if (at == reference_.stages.end()) {
     if (bound) bound_.add(stage.stage);
-    if (!stage.rearranged.empty()) rearranged_[stage.rearranged].push_back(io::shown(name));
+    if (!stage.rearranged.empty()) add_once(rearranged_[stage.rearranged], io::shown(name));
     reference_.stages.push_back(std::move(stage));
     return;
   }
@@ -328,7 +306,7 @@ void Reader::take(const Named& named) {
   std::vector<Stage> stages = possible(named);
   if (stages.empty()) return;
   if (stages.size() == 1 && stages[0] == Stage::x && find_tensor_name(last_part(named.name)) &&
-      layer_.settings.input_norm != InputNorm::none) {
+      stages_of_side(named.name).empty() && layer_.settings.input_norm != InputNorm::none) {
     reference_.skipped.push_back(fmt::format("{} (x is the normalised input here)", named.name));
     return;
   }

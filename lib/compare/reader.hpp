@@ -19,6 +19,8 @@ public:
         id_(std::move(layer_id)),
         available_(available_stages(layer)) {
     around_.block = layer.block.get();
+    around_.results = layer.results;
+    around_.qkv_order = find_setting("qkv_order")->get(layer.settings);
     if (!model) return;
     around_.bare_embedding = model->bare_embedding, around_.last_norm = model->last_norm;
     around_.one_layer = model->one_layer;
@@ -39,6 +41,8 @@ private:
     bool bound = false;
     std::optional<Stage> stage{}; ///< the stage, if it is known
     std::string origin{};         ///< the file and its tensor; "" means `where`
+    double factor = 1;            ///< what the stage is of the tensor, by its name
+    std::string factor_name{};
   };
   void take(const Named& named);
   void take_capture(const io::Contents& contents, const io::Entry& entry, const Capture& capture);

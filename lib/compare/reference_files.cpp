@@ -155,11 +155,11 @@ std::size_t width_side_by_side(const Layer& layer, const std::vector<Stage>& sta
 }
 
 std::vector<StageColumns> stages_side_by_side(const Layer& layer, const std::vector<Stage>& stages,
-                                              const io::Entry& entry, bool by_group) {
+                                              const io::Entry& entry, std::size_t groups) {
   const std::size_t all = width_side_by_side(layer, stages);
   if (entry.shape.empty() || entry.shape.back() != all) return {};
   std::vector<StageColumns> parts;
-  const std::size_t bands = by_group ? layer.dims.H_kv : 1;
+  const std::size_t bands = groups == 0 ? layer.dims.H_kv : groups;
   std::size_t first = 0;
   for (Stage stage : stages) {
     const std::size_t width = packed_width(layer, stage) / bands;

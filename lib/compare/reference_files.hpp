@@ -85,9 +85,9 @@ struct StageColumns {
 };
 /// The width of some stages side by side.
 std::size_t width_side_by_side(const Layer& layer, const std::vector<Stage>& stages);
-/// The stages whose columns are side by side in an entry, or `by_group` within the columns of each
-/// key/value head. Empty if the entry does not have their width.
+/// The stages whose columns are side by side in an entry, or within the columns of each of
+/// `groups` groups of heads; 0: of each key/value head. Empty if the entry does not have their width.
 std::vector<StageColumns> stages_side_by_side(const Layer& layer, const std::vector<Stage>& stages,
-                                              const io::Entry& entry, bool by_group);
+                                              const io::Entry& entry, std::size_t groups);
 
 } // namespace mha

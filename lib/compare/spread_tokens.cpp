@@ -154,7 +154,7 @@ StageNumbers Variances::of_rotation(Stage stage) {
   const bool is_q = stage == Stage::q_rope;
   const StageNumbers& x = values_.at(input(stage));
   StageNumbers variance = variances_.at(input(stage));
-  const std::int64_t begin = s.rope_offset.value_or(static_cast<std::int64_t>(d.past));
+  const std::int64_t begin = layer_.first_position();
   const RotaryFrequencies theta = rotary_frequencies(layer_, std::max(d.T, d.S), begin);
   const std::size_t pairs = theta.frequencies.size(), heads = is_q ? d.H : d.H_kv,
                     tokens = is_q ? d.T : d.S;

@@ -137,12 +137,12 @@ std::string Reader::why_not_a_step(const io::Contents& contents, const io::Entry
   return "";
 }
 
-/// One tensor of a whole model's captures.
+/// One tensor of a whole model's captures, or a result of a module of the layer's file.
 void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
                           const Capture& capture) {
   const std::string where = fmt::format("{}: {}", io::shown(contents.name), io::shown(entry.name));
   Named named{entry.name, where, &entry, "", false, {}};
-  if (capture.anywhere && !around_.one_layer) {
+  if (model_ && capture.anywhere && !around_.one_layer) {
     skip(named, fmt::format("of which layer? layers.N.{} is expected", entry.name), true);
     return;
   }
@@ -157,9 +157,11 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
     reference_.notes.push_back(fmt::format("{} is {} wide: compared are the vocabulary's first {}",
                                            where, entry.shape.back(), layer_.dims.vocabulary));
   }
+  if (!model_ && capture.stages.size() == 1) named.stage = capture.stages[0];
+  named.factor = capture.factor, named.factor_name = capture.factor_name;
   if (capture.side_by_side.empty()) return take(named);
   const std::vector<StageColumns> parts =
-      stages_side_by_side(layer_, capture.side_by_side, entry, capture.by_group);
+      stages_side_by_side(layer_, capture.side_by_side, entry, capture.groups);
   const std::size_t all = width_side_by_side(layer_, capture.side_by_side),
                     theirs = entry.shape.empty() ? 0 : entry.shape.back();
   if (parts.empty())
@@ -208,6 +210,10 @@ void Reader::read(const ReferenceFile& file, bool own) {
       if (is_elsewhere(entry.name) || is_of_text(entry.name)) continue;
       const std::string where =
           fmt::format("{}: {}", io::shown(contents.name), io::shown(entry.name));
+      if (const auto result = result_of_module(entry.name, around_)) {
+        take_capture(contents, entry, *result);
+        continue;
+      }
       const std::optional<Stage> returned = element_of_pair(contents, entry);
       if (returned)
         reference_.notes.push_back(fmt::format("{} is taken as {}", where, name_of(*returned)));

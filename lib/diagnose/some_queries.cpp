@@ -101,8 +101,7 @@ Tensor positions_of(const Layer& full, const std::vector<std::size_t>& rows) {
   const std::size_t given = full.positions.rank() == 2 ? full.positions.shape()[0] : 1;
   const std::size_t length = std::max(rows.size(), full.dims.S);
   Tensor positions(DType::f64, given == 1 ? Shape{length} : Shape{given, length});
-  const auto offset = static_cast<double>(
-      full.settings.rope_offset.value_or(static_cast<std::int64_t>(full.dims.past)));
+  const auto offset = static_cast<double>(full.first_position());
   for (std::size_t row = 0; row < given; ++row)
     for (std::size_t i = 0; i < rows.size(); ++i)
       positions.as_mutable<double>()[row * length + i] =
@@ -136,9 +135,8 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
   if (full.settings.rope != Rope::none || full.settings.temperature != 0)
     some.positions = positions_of(full, rows);
   if (full.settings.rope != Rope::none) {
-    const std::int64_t first =
-        full.settings.rope_offset.value_or(static_cast<std::int64_t>(full.dims.past));
-    some.settings.rope_length = rotary_length(full, std::max(full.dims.T, full.dims.S), first);
+    some.settings.rope_length =
+        rotary_length(full, std::max(full.dims.T, full.dims.S), full.first_position());
   }
 
   std::vector<Stage> of_keys;

@@ -39,8 +39,7 @@ template <class T> void rotate(const T* x, const T* cosines, const T* sines, std
 template <class T> void Rotary<T>::prepare(const Usage&) {
   if (!tables_.empty()) return;
   const Dims& dims = layer_.dims;
-  const std::int64_t first =
-      layer_.settings.rope_offset.value_or(static_cast<std::int64_t>(dims.past));
+  const std::int64_t first = layer_.first_position();
   if (layer_.lengths.empty() || !turns_by_length(layer_.settings))
     tables_.push_back(rotary_table<T>(layer_, std::max(dims.T, dims.S), first));
   else

@@ -21,6 +21,10 @@ double Layer::scale() const {
   return 1;
 }
 
+std::int64_t Layer::first_position() const {
+  return settings.rope_offset.value_or(static_cast<std::int64_t>(dims.past));
+}
+
 std::ptrdiff_t Layer::causal_offset(std::size_t batch) const {
   const CausalAlign align = settings.causal_align;
   if (align == CausalAlign::top_left) return 0;
@@ -39,10 +43,9 @@ std::ptrdiff_t Layer::query_position(std::size_t batch, std::size_t t) const {
 double Layer::temperature_of(std::size_t t) const {
   const Settings& s = settings;
   if (s.temperature == 0) return 1;
-  const auto first = static_cast<double>(
-      s.rope_offset.value_or(static_cast<std::int64_t>(dims.past)));
-  const double position =
-      positions.empty() ? first + static_cast<double>(t) : positions.as<double>()[t];
+  const double position = positions.empty()
+                              ? static_cast<double>(first_position()) + static_cast<double>(t)
+                              : positions.as<double>()[t];
   const double steps = std::floor((position + static_cast<double>(s.temperature_offset)) /
                                   s.temperature_length);
   return 1 + s.temperature * std::log1p(std::max(0.0, steps));

@@ -67,6 +67,20 @@ struct LayerTensors {
   ///@}
 };
 
+/// What a module of the layer's file returns, where that is other than one stage.
+struct ModuleResult {
+  ///@{
+  /// The module's last word, "query_key_value", and the stages whose columns it returns side by
+  /// side, or side by side within each of `groups` groups of heads; 0: as qkv_order has them.
+  std::string module;
+  std::vector<Stage> stages;
+  std::size_t groups = 1;
+  /// A stage is the module's result times a factor that its weight has here.
+  double factor = 1;
+  std::string factor_name; ///< "attention_value_scale"
+  ///@}
+};
+
 /// What else decides the numbers of a layer, and what they are called.
 struct LayerFacts {
   ///@{
@@ -113,6 +127,8 @@ struct LayerFacts {
   /// items'. With them, the ones above are item 0's.
   ItemLabels item_tokens, item_key_tokens;
 
+  std::vector<ModuleResult> results; ///< of modules of the layer's file, for references
+
   /// Where there is no X: what could be it, or how to give one, for messages ("; X, (T, 64), …").
   Message missing_X;
 
@@ -142,6 +158,8 @@ struct MHA_API Layer : LayerTensors, LayerFacts {
   bool has_given(Stage stage) const { return contains(given_set, stage); }
   /// The number that `scaled` multiplies by.
   double scale() const;
+  /// The rotary position of the first current token, where no positions are given.
+  std::int64_t first_position() const;
   /// How far the causal diagonal is shifted: query t may see key positions ≤ t + offset.
   std::ptrdiff_t causal_offset(std::size_t batch) const;
   /// What the scores of query t are multiplied by beside the scale: 1 + β ln(1 + ⌊(p + offset) /

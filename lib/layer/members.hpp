@@ -25,11 +25,11 @@ template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
   using Facts = std::conditional_t<std::is_const_v<L>, const LayerFacts, LayerFacts>;
   auto& [dtype, dims, settings, added, blocked, bias, relative_buckets, kv_lengths, lengths,
          first_item, rollout_before, misses_rollout, kv_heads, given, given_set, patches, block,
-         ends, kept, tokens, key_tokens, item_tokens, item_key_tokens, missing_X] =
+         ends, kept, tokens, key_tokens, item_tokens, item_key_tokens, results, missing_X] =
       static_cast<Facts&>(layer);
   // Words for people, and where the result goes, decide no number.
   (void)tokens, (void)key_tokens, (void)item_tokens, (void)item_key_tokens;
-  (void)kept, (void)missing_X, (void)first_item, (void)misses_rollout;
+  (void)kept, (void)results, (void)missing_X, (void)first_item, (void)misses_rollout;
   use("dtype", dtype), use("dims", dims), use("settings", settings);
   use("added", added), use("blocked", blocked), use("bias", bias);
   use("relative_buckets", relative_buckets);

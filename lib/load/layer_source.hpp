@@ -21,6 +21,7 @@ struct ReadLayer {
   Sources::OfKind of_kind; ///< parts that are not computed; their tensors are not read yet
   std::vector<naming::TensorOfKind> kind_parts; ///< the tensors of `of_kind`
   bool without_attention = false;               ///< the layer has nothing but `kind_parts`
+  std::vector<ModuleResult> results;            ///< of the layer
 
   /// Throws Error where the layer is of a kind that is not computed.
   void require_computed() const;

@@ -109,6 +109,8 @@ Dims LearnedSizes::dims() const {
 
 void LearnedSizes::learn_gate(const NamedTensor* input) {
   const NamedTensor* const p = part("W_gate");
+  if (const NamedTensor* const bias = p ? nullptr : part("b_gate"))
+    fail("{} is the bias of a gate, but there is no W_gate", bias->source);
   const Size &H = (*this)[Dim::H], &d_v = (*this)[Dim::d_v];
   Size& d_gate = (*this)[Dim::d_gate];
   if (p) {

@@ -97,7 +97,7 @@ void LayerSource::add(NamedTensors& parts, const std::string& name, mha::NamedTe
 naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
                                                   ReadLayer& read_layer) const {
   auto& [parts, settings, labels, to, input_source, block, identities, of_kind, kind_parts,
-         without_attention] = read_layer;
+         without_attention, results] = read_layer;
   std::vector<Note> of_model = require_naming_fits(layer);
   if (!request.for_texts) std::ranges::move(of_model, std::back_inserter(to.notes));
   naming::require_computed(layer.group);
@@ -118,7 +118,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
     else
       of_kind.settings.push_back({name, value, origin});
   without_attention = read.parts.empty();
-  kind_parts = std::move(read.of_kinds);
+  kind_parts = std::move(read.of_kinds), results = std::move(read.results);
   to.notes.insert(to.notes.end(), read.notes.begin(), read.notes.end());
   if (!request.for_texts) {
     naming::note_unread_settings(layer, to.notes);
@@ -268,7 +268,7 @@ std::vector<UnknownTensor> first_numbered_layer(const std::vector<io::Contents>&
 ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
   auto& [parts, settings, labels, to, input_source, block, identities, of_kind, kind_parts,
-         without_attention] = read_layer;
+         without_attention, results] = read_layer;
   ++counts->made;
   to.id = id;
   to.naming = "canonical";
@@ -291,12 +291,12 @@ ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) cons
     if (const Message hint = stack_of_maps(); !hint.empty())
       to.notes.emplace_back(message("four axes are read as batch, heads, queries, keys{}", hint));
   note_lacking(id, parts, to.notes);
-  const bool results = request.results_given && holds_results_only(parts);
+  const bool of_results = request.results_given && holds_results_only(parts);
   const bool nothing_found = found.empty() && std::ranges::none_of(parts, is_projection);
   if (nothing_found) require_known_model(); // before its names are taken for misspelt ones
-  judge_unknown_tensors(unknown_tensors, parts, identities, !results, guesses, to.notes);
+  judge_unknown_tensors(unknown_tensors, parts, identities, !of_results, guesses, to.notes);
   std::ranges::move(tensors_beside_bindings(id), std::back_inserter(unknown_tensors));
-  if (!results)
+  if (!of_results)
     require_no_other_projection(unknown_tensors, parts, identities, settings.columns, guesses);
   note_identities(parts, identities, to.notes);
   add_norm(norm, parts, settings, to);

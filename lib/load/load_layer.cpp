@@ -162,10 +162,12 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   loaded.X_of_text = input && !read->parts.at("X").bound;
   const bool keep = is_new && keeps;
   const std::shared_ptr<const TransformerBlock> block = read->block;
+  const std::vector<ModuleResult> results = read->results;
   // Tensors that are not kept are freed during conversion.
   loaded.layer = make_layer(keep ? read->parts : std::move(read->parts), read->settings,
                             state_->request.dtype, read->labels, &loaded.notes);
   Layer& layer = loaded.layer;
+  layer.results = results;
   if (layer.X.empty() && !layer.has_given(Stage::x))
     for (const Tensor* W : {&layer.W_c_q, &layer.W_c_kv, &layer.W_q, &layer.W_k, &layer.W_v})
       if (!W->empty() && layer.missing_X.empty())

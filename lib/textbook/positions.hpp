@@ -43,9 +43,8 @@ inline double scale(const Layer& l) {
 
 /// The position of each row, or of each row and pair: rows, 1 or pairs.
 inline Array rotary_positions(const Layer& l, std::size_t rows, std::size_t pairs) {
-  const double first =
-      l.settings.rope_offset ? static_cast<double>(*l.settings.rope_offset) : real(l.dims.past);
-  if (l.positions.empty()) return shaped(numbers_from(first, rows), {rows, 1});
+  if (l.positions.empty())
+    return shaped(numbers_from(static_cast<double>(l.first_position()), rows), {rows, 1});
   const Array given = array(l.positions);
   if (given.dimension() == 1) return shaped(given, {rows, 1});
   // Time, height and width: each pair turns by one of the three.

@@ -27,7 +27,7 @@ const std::string& models() {
     const Result made =
         shell("/usr/bin/python3 tests/models/make.py " + folder.path() +
               " afmoe afmoe-wide laguna step3p5 step3p5-clamped mimo_v2_flash llama4_text"
-              " gemma4_text qwen3_next qwen3_next-wide");
+              " gemma4_text bailing_moe_v2 qwen3_next qwen3_next-wide");
     if (made.code != 0) WARN("no NumPy, so no checkpoints: " << made.err);
     return made.code == 0 ? folder.path() : std::string();
   }();
@@ -196,6 +196,31 @@ TEST_CASE("gates: a file whose gate has another shape, or a setting that no mode
   says("step3p5", "sliding_window='\"wide\"'", "sliding_window");
   says("llama4_text", "attention_chunk_size=-3", "window_chunk is '-3'");
   says("llama4_text", "floor_scale=0", "temperature_length");
+}
+
+TEST_CASE("gates: results of a model's own modules are the steps that its file tells", "[gates]") {
+  if (models().empty()) return;
+  // Queries beside gates (Qwen3-Next), a fused projection that is not by head (Ling), values before
+  // their factor (MiMo-V2), the inputs of output projections in a lone layer.
+  const Result result = shell("/usr/bin/python3 tests/models/modules.py \"$MHA\" " + models());
+  INFO(result.out << result.err);
+  CHECK(result.code == 0);
+  // Values that have the factor, by the same name.
+  const Folder folder;
+  const std::string path = model("mimo_v2_flash"), ids = "3,7,9,12", dump = folder.path("v.npz");
+  REQUIRE(run({"dump", path, "--ids", ids, "-s", "v", "-o", dump, "-q"}).code == 0);
+  const Result as_they_are = run({"diff", path, "--ids", ids, "--layer", "1", "--against",
+                                  "layers.1.self_attn.v_proj=" + dump + ":layers.1.v"});
+  INFO(as_they_are.out << as_they_are.err);
+  CHECK(as_they_are.code == 0);
+}
+
+TEST_CASE("gates: a bias without its gate", "[gates]") {
+  const Folder folder;
+  refused({"show", "-s", "output",
+           folder.write("layer.json", R"({"x": [[1, 2], [3, 4]], "num_heads": 1, "b_gate": [1, 2],
+             "W_q": [[1, 0], [0, 1]], "W_k": [[1, 0], [0, 1]], "W_v": [[1, 0], [0, 1]]})")},
+          "b_gate is the bias of a gate, but there is no W_gate");
 }
 
 TEST_CASE("gates: what a port gets wrong is named", "[gates]") {

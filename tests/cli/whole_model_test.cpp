@@ -176,6 +176,12 @@ TEST_CASE("random checkpoints of every family: every stage as the NumPy referenc
     check_stages(checkpoint, expected, "f64", 1e-10);
     if (!sanitized) check_stages(checkpoint, expected, "f32", 1e-4);
   }
+  // What hooks on the modules of their attention give is no difference.
+  if (!share.takes("modules")) return;
+  const Result modules =
+      shell("/usr/bin/python3 tests/models/modules.py \"$MHA\" " + folder.path());
+  INFO(modules.out << modules.err);
+  CHECK(modules.code == 0);
 }
 
 TEST_CASE("further families whose texts are run: every stage as the NumPy reference", "[model]") {

@@ -19,8 +19,7 @@ void shift(Layer& layer, std::int64_t by) {
     layer.positions =
         each_number(layer.positions, [by](double p) { return p + static_cast<double>(by); });
   else
-    layer.settings.rope_offset =
-        layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by;
+    layer.settings.rope_offset = layer.first_position() + by;
 }
 
 const char* name_of(Rope rope) {
@@ -113,7 +112,7 @@ private:
 
   void add_offsets() {
     const auto past = static_cast<std::int64_t>(layer_.dims.past);
-    const std::int64_t now = layer_.settings.rope_offset.value_or(past);
+    const std::int64_t now = layer_.first_position();
     std::set<std::int64_t> offsets{now + 1, now - 1};
     if (layer_.positions.empty()) offsets.insert({std::int64_t{0}, past});
     offsets.erase(now);

@@ -117,9 +117,7 @@ Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
                   turn_with(edited, turn, q, k);
                 }};
   if (q && k && layer.positions.empty())
-    change.reproduction.add(SettingEdit(
-        "rope_offset",
-        layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by));
+    change.reproduction.add(SettingEdit("rope_offset", layer.first_position() + by));
   return change;
 }
 

@@ -79,10 +79,6 @@ void add_kinds(const Layer& layer, double factor, double original_length, bool r
   }
 }
 
-std::int64_t first_position(const Layer& layer) {
-  return layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past));
-}
-
 /// The length by which longrope chooses its frequencies.
 void add_lengths(const Layer& layer, ChangeList& list) {
   const Settings& s = layer.settings;
@@ -92,7 +88,7 @@ void add_lengths(const Layer& layer, ChangeList& list) {
                       {{"rope_length", length}});
   };
   const auto trained = static_cast<std::size_t>(std::min(s.rope_original_length, 1e15));
-  const std::size_t length = rotary_length(layer, layer.dims.S, first_position(layer));
+  const std::size_t length = rotary_length(layer, layer.dims.S, layer.first_position());
   if (s.rope_scaling == RopeScaling::longrope && length > trained)
     add_length(trained,
                "divides by rope_short_factor, although the text is longer than trained on");
@@ -108,7 +104,7 @@ double attention_factor(double scale) {
 
 void add_factors(const Layer& layer, ChangeList& list) {
   const double own =
-      rotary_frequencies(layer, layer.dims.T, first_position(layer)).attention_factor;
+      rotary_frequencies(layer, layer.dims.T, layer.first_position()).attention_factor;
   const auto add = [&](double factor, std::string did) -> Change& {
     return list.add_settings(
         "rope.attention_factor", rotary_stages(), std::move(did),

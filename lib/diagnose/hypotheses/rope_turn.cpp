@@ -28,8 +28,7 @@ Turn turn_of(const Layer& layer) {
   for (std::size_t i = 0; i < table.pairs; ++i)
     turn.frequencies.push_back(std::atan2(table.sines[i], table.cosines[i]));
   if (table.pairs > 0) turn.factor = std::hypot(table.sines[0], table.cosines[0]);
-  const auto offset = static_cast<double>(
-      layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)));
+  const auto offset = static_cast<double>(layer.first_position());
   turn.position = [positions = layer.positions, offset](std::size_t, std::size_t t) {
     return positions.empty() ? offset + static_cast<double>(t) : positions.as<double>()[t];
   };

@@ -222,8 +222,7 @@ std::optional<double> Group::configured_number(Keys keys) const {
   return value;
 }
 
-std::optional<std::size_t> Group::configured_count(std::initializer_list<std::string_view> keys,
-                                                   std::size_t least) const {
+std::optional<std::size_t> Group::configured_count(Keys keys, std::size_t least) const {
   const std::optional<double> number = configured_number(keys);
   if (!number) return std::nullopt;
   constexpr double most = 9007199254740992; // 2^53: each whole number has its own double

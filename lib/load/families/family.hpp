@@ -88,8 +88,11 @@ struct Group {
     return configured_number(Keys(keys.begin(), keys.size()));
   }
   /// Throws Error if the value is not a whole number from `least` to 2^53.
+  std::optional<std::size_t> configured_count(Keys keys, std::size_t least = 0) const;
   std::optional<std::size_t> configured_count(std::initializer_list<std::string_view> keys,
-                                              std::size_t least = 0) const;
+                                              std::size_t least = 0) const {
+    return configured_count(Keys(keys.begin(), keys.size()), least);
+  }
   /// Throws Error if the value is not true or false.
   std::optional<bool> flag(std::initializer_list<std::string_view> keys) const;
   bool is_true(std::initializer_list<std::string_view> keys, bool otherwise = false) const {
@@ -183,6 +186,8 @@ public:
 
   /// Takes the norm's tensors, either of which may be nullptr.
   void take_norm(const io::Entry* weight, const io::Entry* bias);
+  /// Notes what the module of a stored weight returns.
+  void note_result(ModuleResult result, const io::Entry& weight);
   void set_post_norm() { norm.kind = NormKind::none; }
 
   void note(Message text) { notes.emplace_back(std::move(text)); }
@@ -211,6 +216,7 @@ public:
   std::vector<FamilySetting> settings;
   /// Tensors of kinds of layers that are not computed.
   std::vector<TensorOfKind> of_kinds;
+  std::vector<ModuleResult> results; ///< of modules that return other than one stage
   std::vector<Note> notes;
   InputNormalisation norm;
 

@@ -19,11 +19,10 @@ void check_frequencies(LayerReading& to) {
   std::size_t dims = to.head_width().value_or(0);
   for (const LayerReading::FamilySetting& setting : to.settings)
     if (setting.name == "rope_base" || setting.name == "rope_dims") {
-      const double value = parse_number<double>(setting.value).value_or(0);
       if (setting.name == "rope_base")
-        base = value;
+        base = parse_number<double>(setting.value).value_or(0);
       else
-        dims = static_cast<std::size_t>(value);
+        dims = parse_number<std::size_t>(setting.value).value_or(0);
     }
   bool same = entry->shape == Shape{dims / 2} && is_floating(entry->dtype);
   const Tensor buffer = group.read(*entry);

@@ -24,11 +24,11 @@ void turn_some_pairs(LayerReading& to) {
   if (!width) return; // the number of heads is missing, which is an error of its own
   const double part = rope_number(to, "partial_rotary_factor").value_or(0.25),
                factor = rope_number(to, "factor").value_or(1);
-  const auto turned = static_cast<std::size_t>(part * static_cast<double>(*width) / 2);
   if (!(part >= 0 && part <= 1) || !(factor > 0))
     fail("{}: config.json's rope_parameters have partial_rotary_factor {} and factor {}: 0 to 1, "
          "and a number above 0 expected",
          to.group().contents->name, part, factor);
+  const auto turned = static_cast<std::size_t>(part * static_cast<double>(*width) / 2);
   Tensor divisors(DType::f64, {*width / 2});
   for (std::size_t i = 0; i < divisors.count(); ++i)
     divisors.as_mutable<double>()[i] =

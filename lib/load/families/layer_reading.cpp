@@ -3,6 +3,7 @@
 #include <mha/load/families/family.hpp>
 
 #include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
@@ -49,6 +50,15 @@ void LayerReading::take_elsewhere(std::string_view canonical, std::string_view w
   if (const io::Entry* entry = group_.elsewhere(whole_name))
     parts[std::string(canonical)] = {group_.read(*entry),
                                      fmt::format("{}: {}", group_.contents->name, whole_name)};
+}
+
+void LayerReading::note_result(ModuleResult result, const io::Entry& weight) {
+  std::string_view name = weight.name;
+  for (const std::string_view end : {".weight", "/kernel", ".kernel"})
+    if (name.ends_with(end)) name.remove_suffix(end.size());
+  if (name.size() == weight.name.size()) return; // a tensor of no module
+  result.module = last_part(name);
+  results.push_back(std::move(result));
 }
 
 void LayerReading::set(std::string_view setting, std::string_view value, std::string_view origin) {

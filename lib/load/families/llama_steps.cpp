@@ -48,8 +48,7 @@ void step_llama_heads(LayerReading& to, const JsonTree& arguments) {
   const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
   if (q.size() != 2) fail("{} is missing, or no matrix", to.source_of("q_proj.weight"));
   const std::vector<std::string_view> width_keys = keys("width", "head_dim");
-  auto width =
-      static_cast<std::size_t>(group.configured_number(Keys(width_keys)).value_or(0));
+  auto width = group.configured_count(Keys(width_keys)).value_or(0);
   if (qk_norm_is_per_head(group)) width = norm[0];
   if (to.set_from_config("num_heads", Keys(keys("heads", "num_attention_heads")))) {
     const std::size_t heads = to.count("num_heads").value_or(0);
@@ -130,6 +129,8 @@ void step_value_scale(LayerReading& to, const JsonTree& arguments) {
                        : to.group().has_key(key)  ? 1 // null
                                                   : otherwise;
   if (scale == 1) return;
+  if (const io::Entry* const weight = to.group().find("v_proj.weight"))
+    to.note_result({{}, {Stage::v}, 1, scale, key}, *weight);
   for (const char* name : {"W_v", "b_v"})
     if (const auto at = to.parts.find(name); at != to.parts.end()) {
       const Tensor& own = at->second.tensor;

@@ -6,6 +6,7 @@
 #include <mha/load/described_file.hpp>
 #include <mha/load/described_names.hpp>
 #include <mha/load/families/condition.hpp>
+#include <mha/load/families/input_norm.hpp>
 #include <mha/load/families/kinds.hpp>
 #include <mha/load/families/steps.hpp>
 #include <mha/naming/tensor_names.hpp>
@@ -45,7 +46,7 @@ public:
     if (!computed) return;
     for (const DescribedStep& step : description_.steps)
       find_named(layer_steps(), step.name)->take(to_, step.arguments);
-    take_norm();
+    take_input_norm(description_, group_, file_, width_, to_);
   }
 
   void read_tensors() {
@@ -60,7 +61,8 @@ public:
   /// Reads the norm before attention, and checks its tensors against the width of the stream.
   void read_norm() {
     const DescribedNorm* const norm = description_.norm("norm");
-    if (norm && description_.normalises_before()) take_norm_parts(*norm);
+    if (norm && description_.normalises_before())
+      take_norm_tensors(*norm, description_, file_, width_, to_);
   }
 
 private:
@@ -119,10 +121,11 @@ private:
     if (!whole) return take_split(tensor, W, b, *stored);
     put(tensor.key, W, *stored);
     if (b) put(bias_key, *b, *file_.bias(tensor));
-    if (tensor.key == "W_qkv")
-      to_.set("qkv_order",
-              tensor.by_head ? "per_group" : fmt::format("{}", fmt::join(tensor.split, "")),
-              description_.file);
+    if (tensor.key != "W_qkv") return;
+    to_.set("qkv_order",
+            tensor.by_head ? "per_group" : fmt::format("{}", fmt::join(tensor.split, "")),
+            description_.file);
+    to_.note_result({{}, {Stage::q, Stage::k, Stage::v}, 0, 1, {}}, *stored);
   }
 
   /// Takes separately described biases, norms of queries and keys, and sinks as stored.
@@ -207,9 +210,22 @@ private:
   /// A bias that is split beside its weight has as many numbers as the weight has outputs.
   void require_bias_of(const DescribedTensor& tensor, const io::Entry& W, const io::Entry& stored) {
     const io::Entry& bias = *file_.bias(tensor);
-    if (mha::count_of(bias.shape) != W.shape.back())
+    const std::size_t outputs = W.shape.back() * (W.shape.size() == 3 ? W.shape[0] : 1);
+    if (mha::count_of(bias.shape) != outputs)
       fail("{}: {} is {}: {} numbers expected, as many as {} has outputs", group_.contents->name,
-           bias.name, to_string(bias.shape), W.shape.back(), stored.name);
+           bias.name, to_string(bias.shape), outputs, stored.name);
+  }
+
+  /// Notes what the module of a weight with several parts returns, where all are stages.
+  void note_split(const DescribedTensor& tensor, const io::Entry& stored, std::size_t groups) {
+    ModuleResult result;
+    result.groups = groups;
+    for (const std::string& part : tensor.split) {
+      const TensorInfo* const info = find_tensor_name(names_of_part(tensor.key, part).first);
+      if (!info || info->in_layer.readers.none()) return;
+      result.stages.push_back(*info->in_layer.readers.begin());
+    }
+    to_.note_result(std::move(result), stored);
   }
 
   void take_split(const DescribedTensor& tensor, const io::Entry& W,
@@ -227,6 +243,7 @@ private:
       fail("{}: {}: {}, read as {}, gives {} numbers, which do not split into {} parts of heads",
            tensor.where, group_.contents->name, W.own_name, tensor.layout, W.shape.back(), all);
     if (b) require_bias_of(tensor, W, stored);
+    note_split(tensor, stored, parts.groups);
     for (std::size_t i = 0; i < tensor.split.size(); ++i) {
       const std::size_t count = W.shape.back() / all * parts.groups * parts.sizes[i];
       const auto part = [&](const io::Entry& entry) {
@@ -327,49 +344,6 @@ private:
       to_.set(name, *value.constant, value.from.empty() ? description_.file : value.from);
     else if (!value.optional)
       value.value(group_, layer);
-  }
-
-  /// Takes the norm before attention with its settings.
-  void take_norm() {
-    const DescribedNorm* const norm = description_.norm("norm");
-    const bool before = description_.normalises_before();
-    if (!before || (!norm && (description_.norm_is_given || !description_.is_family)))
-      return to_.set_post_norm();
-    if (!norm) return;
-    if (norm->optional && !file_.weight(*norm)) return to_.set_post_norm();
-    InputNormalisation& to = to_.norm;
-    to.kind = norm->kind == "rms"     ? NormKind::rms
-              : norm->kind == "batch" ? NormKind::affine
-                                      : NormKind::layer;
-    to.file = group_.contents->name;
-    to.one_plus = norm->one_plus, to.needs_weight = norm->affine;
-    take_norm_parts(*norm);
-    if (norm->kind != "batch" && !description_.is_family)
-      return to_.set("input_norm_eps", fmt::format("{}", epsilon_of(*norm, group_)),
-                     description_.file);
-    const std::vector<std::string_view> keys(norm->eps.keys.begin(), norm->eps.keys.end());
-    const auto otherwise = parse_number<double>(norm->eps.constant.value_or("1e-5"));
-    if (norm->kind != "batch" && !to_.set_from_config("input_norm_eps", keys))
-      to_.set("input_norm_eps", fmt::format("{}", otherwise.value_or(1e-5)));
-  }
-
-  void take_norm_parts(const DescribedNorm& norm) {
-    InputNormalisation& to = to_.norm;
-    to.module = norm.weight;
-    if (!description_.is_family || norm.kind == "batch" || norm.kind == "std") {
-      const auto [weight, bias] = file_.norm(norm, width_);
-      to_.take_norm(weight ? &*weight : nullptr, bias ? &*bias : nullptr);
-    } else { // a missing norm is an error where it is applied
-      to.module = file_.whole_name("norm", split_at(norm.weight, '|')[0]);
-      for (const std::string_view name : split_at(norm.weight, '|')) {
-        DescribedNorm named = norm;
-        named.weight = name;
-        const io::Entry* const weight = file_.weight(named);
-        if (!weight) continue;
-        to.module = file_.whole_name("norm", name);
-        return to_.take_norm(weight, norm.kind == "rms" ? nullptr : file_.bias(named));
-      }
-    }
   }
 
   const Description& description_;

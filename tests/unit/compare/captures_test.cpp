@@ -270,5 +270,5 @@ TEST_CASE("captures: modules whose results a family adds up, or does not norm") 
   CHECK(stages(distilbert, "distilbert.transformer.layer.3.ffn") == std::vector{mlp_out});
   const Capture fused = capture_of("gpt_neox.layers.2.attention.query_key_value", bloom);
   CHECK(fused.side_by_side == std::vector{q, k, v});
-  CHECK(fused.by_group);
+  CHECK(fused.groups == 0);
 }
