@@ -186,7 +186,7 @@ def head_mistakes():
     yield Mistake("v_norm.missing", "v_norm.missing", no_v_norm)
     yield Mistake("v_norm.keys.normed", "v_norm.keys", values_are(lambda a: [a.k_norm]))
     yield Mistake("v_norm.keys.rotated", "buffer.v", values_are(lambda a: [a.k_norm, turned(a)]))
-    yield Mistake("v_factor.missing", "multiplied block.residual.scaled",
+    yield Mistake("v_factor.missing", "v.factor",
                   attention(lambda a: a.v_factor != 1, lambda a: {"v_factor": 1.0}))
     yield Mistake("scale.root", "scale.*", attention(lambda a: a.scale == 1, lambda a: {"scale": width(a) ** -0.5}))
     yield Mistake("qk_norm.missing", "norm.missing", attention(lambda a: a.q_norm, lambda a: {"q_norm": None, "k_norm": None}))

@@ -78,11 +78,11 @@ def compare(program, folder, show):
         done = subprocess.run([*words, "--format", "json"], capture_output=True, text=True)
         if done.returncode == 0:
             told = json.loads(done.stdout)
-            left = [one for layer in told.get("layers", [told]) for one in layer.get("not_compared", [])]
-            left += [one for layer in told.get("layers", [told]) for one in layer.get("skipped", [])]
+            parts = [told] + [part for part in told.values() if isinstance(part, dict)]
+            left = [one for part in parts for word in ("not_compared", "passed_over") for one in part.get(word, [])]
             if not left:
                 return "", len(found)
-            return f"left out: {left[:4]}", len(found)
+            return f"left out: {str(left[:4])[:300]}", len(found)
         if show:
             print(subprocess.run(words, capture_output=True, text=True).stdout[:3000])
         return f"exit {done.returncode}: {done.stderr[:300]}{done.stdout[:0]}", len(found)

@@ -40,12 +40,12 @@ void leave_out_gate(Layer& layer) {
 
 /// The gate through another function.
 void add_gate_activation(ChangeList& list, std::string did, double (*act)(double)) {
-  list.add("gate.activation", of_gated, std::move(did), "apply the model's own to the gate",
-           [act](Layer& layer) {
-             give(layer, Stage::gated,
-                  times_gate(value_of(layer, before_gate(layer)), value_of(layer, Stage::gate),
-                             act));
-           });
+  list.add(
+      "gate.activation", of_gated, std::move(did), "apply the model's own to the gate",
+      [act](Layer& layer) {
+        give(layer, Stage::gated,
+             times_gate(value_of(layer, before_gate(layer)), value_of(layer, Stage::gate), act));
+      });
 }
 
 void add_gate_activations(const Layer& layer, ChangeList& list) {
@@ -54,13 +54,15 @@ void add_gate_activations(const Layer& layer, ChangeList& list) {
       {sigmoid, "sigmoid", "σ"}, {softplus, "softplus", "softplus"}, {silu, "silu", "silu"}};
   for (const auto& [activation, word, name] : known)
     if (activation != layer.settings.gate_activation)
-      list.add_settings("gate.activation", of_gated,
-                        fmt::format("puts the gate through {}", name),
-                        "apply the model's own to the gate", {SettingEdit("gate_activation", word)});
-  add_gate_activation(list, "multiplies by the gate without an activation", [](double g) { return g; });
+      list.add_settings("gate.activation", of_gated, fmt::format("puts the gate through {}", name),
+                        "apply the model's own to the gate",
+                        {SettingEdit("gate_activation", word)});
+  add_gate_activation(list, "multiplies by the gate without an activation",
+                      [](double g) { return g; });
   add_gate_activation(list, "puts the gate through tanh", [](double g) { return std::tanh(g); });
-  add_gate_activation(list, "puts the gate through 1 + σ, or multiplies and adds the heads' results",
-                 [](double g) { return 1 + activated(GateActivation::sigmoid, g); });
+  add_gate_activation(list,
+                      "puts the gate through 1 + σ, or multiplies and adds the heads' results",
+                      [](double g) { return 1 + activated(GateActivation::sigmoid, g); });
 }
 
 /// The gate after W_o, which only one as wide as the output can be.
@@ -146,11 +148,10 @@ void add_gate_of_heads(const Layer& layer, ChangeList& list) {
 
 void add_norms_of_heads(const Layer& layer, ChangeList& list) {
   if (!layer.head_norm_weight.empty())
-    list.add("head_norm.missing", StageSet{Stage::head_norm},
-             "does not normalise the heads' results", "normalise them before W_o",
-             [](Layer& edited) {
-               give(edited, Stage::head_norm, value_of(edited, Stage::head_out));
-             });
+    list.add(
+        "head_norm.missing", StageSet{Stage::head_norm}, "does not normalise the heads' results",
+        "normalise them before W_o",
+        [](Layer& edited) { give(edited, Stage::head_norm, value_of(edited, Stage::head_out)); });
   if (layer.v_norm_weight.empty()) return;
   list.add("v_norm.missing", StageSet{Stage::v_norm}, "does not normalise the values",
            "normalise each head's values: v / √(mean(v²) + ε)",
@@ -166,10 +167,28 @@ void add_norms_of_heads(const Layer& layer, ChangeList& list) {
                  [from, to](Layer& edited) { give(edited, to, value_of(edited, from)); });
 }
 
+/// Values without the factor that their weight has here, in their own step or after it.
+void add_factors_of_values(const Layer& layer, ChangeList& list) {
+  for (const ModuleResult& result : layer.results) {
+    if (result.factor == 1 || result.factor == 0 || result.stages != std::vector{Stage::v})
+      continue;
+    for (const Stage stage : {Stage::v, Stage::head_out})
+      list.add("v.factor", StageSet{stage},
+               fmt::format("leaves out {} of the values", result.factor_name),
+               fmt::format("multiply the values by it, {}", result.factor),
+               [stage, factor = result.factor](Layer& edited) {
+                 give(edited, stage, each_number(value_of(edited, stage), [factor](double number) {
+                        return number / factor;
+                      }));
+               });
+  }
+}
+
 std::vector<Change> gate_changes(const Subject& subject) {
   ChangeList list;
   add_gate_of_heads(subject.layer, list);
   add_norms_of_heads(subject.layer, list);
+  add_factors_of_values(subject.layer, list);
   if (const Settings& s = subject.layer.settings; s.temperature != 0) {
     list.add_settings("temperature.missing", StageSet{Stage::scaled},
                       "leaves out the temperature of long texts",
@@ -188,9 +207,11 @@ std::vector<Change> gate_changes(const Subject& subject) {
 
 } // namespace
 
-const Theme gate_theme{"gate",
-                       "gate.missing gate.activation gate.place gate.input gate.rows "
-                       "head_norm.missing v_norm.missing v_norm.keys temperature.missing temperature.position",
-                       gate_changes};
+const Theme gate_theme{
+    "gate",
+    "gate.missing gate.activation gate.place gate.input gate.rows "
+    "head_norm.missing v.factor v_norm.missing v_norm.keys temperature.missing "
+    "temperature.position",
+    gate_changes};
 
 } // namespace mha
