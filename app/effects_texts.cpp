@@ -29,7 +29,20 @@ void visit_effect(Effect& one, RunState& state) {
   auto part = static_cast<std::size_t>(one.part);
   state.field(part);
   one.part = static_cast<Component>(part);
-  index(one.layer), index(one.head);
+  index(one.layer), index(one.head), index(one.expert);
+}
+
+/// Whether an effect is of an expert on which no prediction depends: the tokens before it, and its
+/// own, chose others.
+bool is_idle_expert(const Effect& one) {
+  return one.part == Component::expert &&
+         std::ranges::all_of(effect_columns, [&](const EffectColumn& column) {
+           return (one.*column.number).value_or(0) == 0;
+         });
+}
+std::vector<Effect> without_idle_experts(std::vector<Effect> list) {
+  std::erase_if(list, is_idle_expert);
+  return list;
 }
 
 } // namespace
@@ -125,6 +138,7 @@ void TextEffects::measure_pass(const TextLayers& layers) {
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = layers.layer(n, layers.embedded().x);
     ablations += layer.dims.H + 1 + (layer.block->has_feed_forward() ? 1 : 0);
+    if (request_.effects.experts) ablations += layer.dims.E;
   }
   cost_.ablations += ablations;
   cost_.full_pass_operations += static_cast<double>(ablations) * operations;
@@ -155,7 +169,7 @@ void TextEffects::compute_group(const TextGroup& group, EffectRows* rows) {
   cost_.operations += work.operations();
   for (Effect& one : list) one.batch += group.first;
   if (rows)
-    rows->add(list);
+    rows->add(without_idle_experts(std::move(list)));
   else if (request_.per_position)
     std::ranges::move(list, std::back_inserter(position_effects_));
   else
@@ -163,7 +177,15 @@ void TextEffects::compute_group(const TextGroup& group, EffectRows* rows) {
 }
 
 std::vector<Effect> TextEffects::results() const {
-  return request_.per_position ? position_effects_ : means_.means();
+  return without_idle_experts(request_.per_position ? position_effects_ : means_.means());
+}
+
+std::vector<Effect> TextEffects::deviations() const {
+  const std::vector<Effect> means = means_.means(), all = means_.deviations();
+  std::vector<Effect> list;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!is_idle_expert(means[i])) list.push_back(all[i]);
+  return list;
 }
 
 void TextEffects::visit(EffectRows* rows, RunState& state) {

@@ -18,9 +18,10 @@ namespace mha::app {
 /// Writes the effects of finished texts while others are still being computed.
 class EffectRows {
 public:
-  EffectRows(const std::string& path, std::string_view form, std::optional<std::size_t> precision)
+  EffectRows(const std::string& path, std::string_view form, std::optional<std::size_t> precision,
+             bool experts)
       : stream_(form, precision, render::indented), file_(path) {
-    view_.per_position = true;
+    view_.per_position = true, view_.experts = experts;
   }
   void add(const std::vector<Effect>& effects);
   void finish();
@@ -50,7 +51,8 @@ public:
   void compute(EffectRows* rows, ResumeFile& resume, const std::string& settings);
   /// The effects by part and position (--per-position), or their means over all predictions.
   std::vector<Effect> results() const;
-  std::vector<Effect> deviations() const { return means_.deviations(); }
+  /// The deviations of the same parts.
+  std::vector<Effect> deviations() const;
   /// Adds to --timings what the ablations cost, and what as many whole passes would.
   void add_to_timings() const;
 

@@ -30,7 +30,7 @@ struct EffectsCommand {
   std::string ablate = "zero", align, ablation_set, grid;
   FollowedTokens followed;
   std::optional<std::size_t> top, precision;
-  bool centre = false, per_position = false, spread = false, resume = false;
+  bool centre = false, experts = false, per_position = false, spread = false, resume = false;
   SweepOptions sweep;
   FigureOptions figure;
   std::shared_ptr<const std::string> choices; ///< the given options that affect results
@@ -99,9 +99,14 @@ void require_effect_measure(const std::string& grid) {
 void EffectsCommand::check() const {
   require_effect_measure(grid);
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
-  if (sweep.asked() && (ablate != "zero" || !ablation_set.empty() || centre || per_position || top))
-    throw UsageError(
-        "--ablate, --together, --centre, --per-position and --top have no effect on a sweep");
+  if (sweep.asked() && (ablate != "zero" || !ablation_set.empty() || centre || experts ||
+                        per_position || top))
+    throw UsageError("--ablate, --together, --centre, --experts, --per-position and --top have no "
+                     "effect on a sweep");
+  if (experts && ablate != "zero")
+    throw UsageError(fmt::format("--experts: an expert is left out for the tokens that chose it, so "
+                                 "that --ablate {} has nothing to put there; leave one of them out",
+                                 ablate));
   const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked() && !grid.empty())
     throw UsageError(
@@ -134,7 +139,7 @@ EffectsRequest EffectsCommand::effects_request(const Texts& texts) const {
   effects.align_end = align == "end";
   std::tie(effects.answer, effects.versus) = followed.ids(texts);
   effects.set = parse_ablation_set(ablation_set, ablate);
-  effects.centre = centre, effects.threads = common.threads;
+  effects.centre = centre, effects.experts = experts, effects.threads = common.threads;
   return effects;
 }
 
@@ -163,7 +168,7 @@ int EffectsCommand::run() {
                      "table, CSV, JSON or a picture");
   ResumeFile resume_file(resume, output.path);
   const bool streams = per_position && !top && !render::is_for_eyes(form);
-  EffectRows rows(streams ? output.path : "", form, precision);
+  EffectRows rows(streams ? output.path : "", form, precision, experts);
   const bool each_line = request.text.each_line;
   if (each_line) note_skipped_lines(selection.query, texts, common);
   const EffectsRequest requested = effects_request(texts);
@@ -196,7 +201,8 @@ void EffectsCommand::write(const TextEffects& text_effects, const std::string& f
   std::vector<Effect> effects = text_effects.results();
   if (top) {
     std::erase_if(effects, [](const Effect& effect) {
-      return effect.part != Component::head && effect.part != Component::set;
+      return effect.part != Component::head && effect.part != Component::expert &&
+             effect.part != Component::set;
     });
     const auto magnitude = [](const Effect& effect) {
       const double number = effect.kl ? *effect.kl : effect.change.value_or(0);
@@ -209,6 +215,7 @@ void EffectsCommand::write(const TextEffects& text_effects, const std::string& f
   render::EffectsView view{per_position,
                            spread ? text_effects.deviations() : std::vector<Effect>()};
   view.answer = followed.in_words(view.answer);
+  view.experts = experts;
   const render::TextStyle text_style = text_style_of(output, common.color);
   write_text(output.path, effects_table(effects, view, text_style.width)
                               .as(form, text_style, precision, render::indented));
@@ -256,13 +263,16 @@ Run declare_effects(Cli& cli) {
                       "the token whose logit is measured; default: the most probable one",
                       "a token whose logit is subtracted from the answer's");
   cli.flag("--centre", effects->centre, "subtract the mean logit of the vocabulary");
+  cli.flag("--experts", effects->experts,
+           "one row more for each expert of a mixture that a prediction depends on: it is left out "
+           "for the tokens that chose it");
   cli.flag("--per-position", effects->per_position,
            "one row for each part and position instead of the mean over positions");
   cli.flag("--spread", effects->spread,
            "show the standard deviation over the predictions beside each mean")
       .chooses = false; // the deviation is always computed
   // All effects are computed, whichever of them --top shows.
-  cli.value("--top", "N", effects->top, "only the N heads with the largest effect").chooses = false;
+  cli.value("--top", "N", effects->top, "only the N heads, or experts, with the largest effect").chooses = false;
   cli.flag("--resume", effects->resume,
            "save the progress over many texts in FILE.resume beside --output FILE, and continue "
            "from it")

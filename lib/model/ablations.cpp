@@ -1,5 +1,6 @@
 #include <mha/model/ablations.hpp>
 
+#include <mha/model/expert_parts.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -123,6 +124,16 @@ Tensor Ablations::stream_without_heads(std::size_t n, const std::vector<std::siz
 Tensor Ablations::stream_without_mlp(std::size_t n, std::size_t threads) const {
   Layer changed = layer(n).with(Stage::output, clean_[n].output);
   changed.patches.add(patch_of(n, changed, Stage::mlp_out, clean_[n].mlp_out, {}));
+  return stream_from(n, changed, threads);
+}
+
+Tensor Ablations::stream_without_expert(std::size_t n, std::size_t expert,
+                                        std::size_t threads) const {
+  const Layer clean = layer(n).with(Stage::output, clean_[n].output);
+  const ExpertParts parts(clean, threads);
+  if (!parts.chosen().contains(expert)) return streams_.back();
+  Layer changed = clean;
+  changed.patches.add(patch_from(changed, Stage::mlp_out, {}, parts.mlp_without(expert)));
   return stream_from(n, changed, threads);
 }
 

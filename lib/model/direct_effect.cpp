@@ -1,5 +1,6 @@
 #include <mha/model/direct_effect.hpp>
 
+#include <mha/model/expert_parts.hpp>
 #include <mha/model/frozen_norm.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -112,6 +113,22 @@ void DirectEffects::enter(const Layer& layer) {
     mlp_.push_back(has_mlp ? row_of(values.value(mlp), row, d) : DoubleRow());
     layer_input_.push_back(row_of(layer.X, row, d));
   }
+  experts_.clear();
+  if (request_.experts && block.mixture) enter_experts(layer);
+}
+
+void DirectEffects::enter_experts(const Layer& layer) {
+  const Dims& dims = layer.dims;
+  const ExpertParts parts(layer, request_.threads);
+  for (const auto& [batch, position] : request_.places) {
+    const std::size_t row = batch * dims.T + position;
+    const Norm& norm = layer.block->post_mlp_norm;
+    const NormStatistics statistics = statistics_of(norm, parts.whole(row));
+    std::vector<DoubleRow>& experts = experts_.emplace_back(dims.E);
+    for (std::size_t e = 0; e < dims.E; ++e)
+      if (std::optional<DoubleRow> part = parts.of(e, row))
+        experts[e] = frozen(norm, statistics, std::move(*part));
+  }
 }
 
 double DirectEffects::dot_with_direction(const DoubleRow& part, std::size_t place) const {
@@ -120,12 +137,12 @@ double DirectEffects::dot_with_direction(const DoubleRow& part, std::size_t plac
   return sum;
 }
 
-std::optional<double> DirectEffects::of(Component part, std::optional<std::size_t> head,
+std::optional<double> DirectEffects::of(Component part, std::optional<std::size_t> index,
                                         std::size_t place) const {
   if (!known_) return std::nullopt;
   switch (part) {
   case Component::head:
-    return dot_with_direction(heads_[place][*head], place);
+    return dot_with_direction(heads_[place][*index], place);
   case Component::attention: {
     double sum = 0;
     for (const DoubleRow& row : heads_[place]) sum += dot_with_direction(row, place);
@@ -133,6 +150,8 @@ std::optional<double> DirectEffects::of(Component part, std::optional<std::size_
   }
   case Component::mlp:
     return dot_with_direction(mlp_[place], place);
+  case Component::expert:
+    return dot_with_direction(experts_[place][*index], place);
   case Component::embed:
     return dot_with_direction(layer_input_[place], place);
   case Component::attention_bias:

@@ -25,10 +25,12 @@ public:
   bool known() const { return known_; }
   /// Computes the parts of a layer, given with its clean stream, for of().
   void enter(const Layer& layer);
-  std::optional<double> of(Component part, std::optional<std::size_t> head,
+  /// `index`: of a head, or of an expert.
+  std::optional<double> of(Component part, std::optional<std::size_t> index,
                            std::size_t place) const;
 
 private:
+  void enter_experts(const Layer& layer);
   static void fold_last_norm(const DoubleRow& stream, const Norm& norm, DoubleRow& u);
   /// ⟨part, u⟩ with the direction u_ of a place: the part's direct effect.
   double dot_with_direction(const DoubleRow& part, std::size_t place) const;
@@ -38,7 +40,7 @@ private:
   std::vector<DoubleRow> u_; ///< by place: the direction that parts are multiplied with
   std::vector<double> final_bias_, lm_head_bias_;
   // Of the layer that was entered, at each place:
-  std::vector<std::vector<DoubleRow>> heads_;
+  std::vector<std::vector<DoubleRow>> heads_, experts_; ///< of an expert that is not chosen: none
   std::vector<DoubleRow> bias_, mlp_, layer_input_;
 };
 

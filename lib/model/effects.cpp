@@ -123,12 +123,15 @@ struct PassWithout {
 } // namespace
 
 std::string_view name_of(Component part) {
-  constexpr std::array<std::string_view, 8> names{
-      "head", "attention", "mlp", "embed", "attention_bias", "final_bias", "head_bias", "set"};
+  constexpr std::array<std::string_view, 9> names{"head",       "attention", "mlp",
+                                                  "expert",     "embed",     "attention_bias",
+                                                  "final_bias", "head_bias", "set"};
   return names[static_cast<std::size_t>(part)];
 }
 
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request) {
+  if (request.experts && request.ablation != Ablation::zero)
+    fail("experts are left out, so the ablation is zero");
   const Ablations ablations(layers, request);
   const Texts& run = layers.texts();
   require_finite_predictions(run.model(), ablations.clean_rows(), request.places,
@@ -142,14 +145,15 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   std::vector<Effect> list;
   std::vector<PassWithout> passes;
   const auto add = [&](Component part, std::optional<std::size_t> layer = {},
-                       std::optional<std::size_t> head = {}, StreamWithout stream = {}) {
+                       std::optional<std::size_t> index = {}, StreamWithout stream = {}) {
     const std::size_t first = list.size();
     list.resize(first + at.size());
     parallel_for(at.size(), request.threads, [&](std::size_t i) {
       Effect& effect = list[first + i];
-      effect.part = part, effect.layer = layer, effect.head = head;
+      effect.part = part, effect.layer = layer;
+      (part == Component::expert ? effect.expert : effect.head) = index;
       std::tie(effect.batch, effect.position) = request.places[i];
-      effect.direct = direct.of(part, head, i);
+      effect.direct = direct.of(part, index, i);
     });
     if (stream) passes.push_back({first, std::move(stream)});
   };
@@ -171,7 +175,16 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
       add(Component::mlp, n, {}, [&ablations, n](std::size_t threads) {
         return ablations.stream_without_mlp(n, threads);
       });
+    if (request.experts && layer.block->mixture)
+      for (std::size_t e = 0; e < layer.dims.E; ++e)
+        add(Component::expert, n, e, [&ablations, n, e](std::size_t threads) {
+          return ablations.stream_without_expert(n, e, threads);
+        });
   }
+  if (request.experts && std::ranges::none_of(list, [](const Effect& one) {
+        return one.part == Component::expert;
+      }))
+    fail("<experts>: no layer of this model has any");
   scale_direct(list, std::move(factors));
   for (Component part : {Component::final_bias, Component::head_bias})
     if (direct.known()) add(part);
@@ -206,13 +219,15 @@ void EffectMeans::add(const std::vector<Effect>& effects) {
   std::size_t at = 0;
   const auto is_of = [&](const Effect& one) {
     return at < parts_.size() && parts_[at].part.part == one.part &&
-           parts_[at].part.layer == one.layer && parts_[at].part.head == one.head;
+           parts_[at].part.layer == one.layer && parts_[at].part.head == one.head &&
+           parts_[at].part.expert == one.expert;
   };
   for (const Effect& one : effects) {
     while (at < parts_.size() && !is_of(one)) ++at; // the next part's
     if (at == parts_.size()) {
       Effect name;
       name.part = one.part, name.layer = one.layer, name.head = one.head;
+      name.expert = one.expert;
       parts_.push_back({name, {}});
     }
     for (std::size_t k = 0; k < effect_columns.size(); ++k)

@@ -43,6 +43,7 @@ struct EffectsRequest {
   TokenOfTexts answer; ///< whose logit is followed; none: the clean run's most probable token
   TokenOfTexts versus; ///< its logit is subtracted
   bool centre = false; ///< the vocabulary's mean logit is subtracted
+  bool experts = false; ///< each expert of mixtures is a part, too; for Ablation::zero
   std::size_t threads = 0;
   /// Gets the share that is done, 0 to 1, after each part.
   std::function<void(double)> progress = {};
@@ -63,6 +64,7 @@ enum class Component : std::uint8_t {
   head,
   attention, ///< all heads of a layer
   mlp,
+  expert, ///< of a mixture, for the tokens that chose it
   embed,
   attention_bias, ///< b_o, and the bias of a norm after attention
   final_bias,     ///< of the last norm
@@ -74,7 +76,7 @@ std::string_view name_of(Component part);
 /// The effect of one part on one prediction, patched − clean; numbers that do not apply are none.
 struct Effect {
   Component part = Component::head;
-  std::optional<std::size_t> layer, head;
+  std::optional<std::size_t> layer, head, expert;
   std::size_t batch = 0, position = 0;
   std::optional<double> kl;           ///< D(clean ‖ patched) of the next token, in nats
   std::optional<double> loss_change;  ///< of −log p of the token that follows in the text
@@ -98,7 +100,7 @@ inline constexpr std::array<EffectColumn, 5> effect_columns{
      {"change", &Effect::change}}};
 
 /// Every part of every layer, in the order of layers, then the set; each at every place, in their
-/// order. Nothing before the layer of a part is computed again. Throws Error where the text is not
+/// order. An expert that no token chose has effects of 0. Nothing before the layer of a part is computed again. Throws Error where the text is not
 /// enough for the ablation.
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request);
 

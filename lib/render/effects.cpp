@@ -66,6 +66,7 @@ void add_names(ColumnsOf<EffectLine>& columns, const EffectsView& view, std::siz
   columns = {{field_column("part"), part},
              {field_column("layer"), index(&Effect::layer)},
              {field_column("head"), index(&Effect::head)}};
+  if (view.experts) columns.push_back({field_column("expert"), index(&Effect::expert)});
   if (view.per_position)
     columns.insert(columns.end(),
                    {{field_column("batch"), count(&Effect::batch)},
@@ -75,18 +76,23 @@ void add_names(ColumnsOf<EffectLine>& columns, const EffectsView& view, std::siz
   columns.insert(columns.end(), {{eyes("layer"), index(&Effect::layer)},
                                  {eyes("part", false), part},
                                  {eyes("head"), index(&Effect::head)}});
+  if (view.experts) columns.push_back({eyes("expert"), index(&Effect::expert)});
 }
 
-/// A bar for each head, as long as its first number among those of all heads.
+bool has_bar(const Effect& effect) {
+  return effect.part == Component::head || effect.part == Component::expert;
+}
+
+/// A bar for each head and each expert, as long as its first number among those of all heads.
 ColumnOf<EffectLine> bars(const std::vector<Effect>& effects, const EffectColumn& first) {
   const auto size = [first](const Effect& one) {
     return std::abs((one.*first.number).value_or(0));
   };
   double largest = 0;
   for (const Effect& one : effects)
-    if (one.part == Component::head) largest = std::max(largest, size(one));
+    if (has_bar(one)) largest = std::max(largest, size(one));
   return {{.title = "", .spare = true, .in = Table::In::eyes}, [=](const EffectLine& line) {
-            const bool some = line.effect.part == Component::head && largest > 0;
+            const bool some = has_bar(line.effect) && largest > 0;
             return some ? Cell(bar(size(line.effect) / largest, 12, false)) : Cell();
           }};
 }

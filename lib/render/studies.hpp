@@ -18,6 +18,7 @@ struct EffectsView {
   bool per_position = false;           ///< one line per part and prediction, with text and position
   std::vector<Effect> deviations = {}; ///< of each line; or none
   std::string answer = "the clean run's most probable token"; ///< whose logit is followed
+  bool experts = false;                                       ///< some lines are of experts
 };
 
 /// One line per part. For readers it has the columns in which some part has a number, for programs

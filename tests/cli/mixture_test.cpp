@@ -11,11 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 using namespace mha;
 using namespace mha::test;
 using Catch::Contains;
+using Catch::StartsWith;
 
 namespace {
 
@@ -207,6 +209,70 @@ TEST_CASE("mixture: experts are measured and drawn", "[mixture]") {
   double all_weights = 0;
   for (std::size_t i = 0; i < routing.count(); ++i) all_weights += value_at(routing, i);
   CHECK(all_weights == Approx(sum).epsilon(1e-12));
+}
+
+TEST_CASE("mixture: effects of each expert, left out for the tokens that chose it", "[mixture]") {
+  if (models().empty()) return;
+  const Folder folder;
+  using Rows = std::vector<nlohmann::json>;
+  const auto effects_of = [](const std::string& path, const std::string& ids) {
+    const Result result = run({"effects", path, "--ids", ids, "--experts", "-f", "json"});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return nlohmann::json::parse(result.out).get<Rows>();
+  };
+  for (const char* name : {"mixtral", "deepseek_v3"}) {
+    INFO(name);
+    // Of one token, the weight of the place in its choice is 0.
+    const auto logits = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> words{"dump", "-q", "-o",     folder.path("logits.npz"),
+                                     "-s",   "logits", model(name), "--ids", "3"};
+      words.insert(words.end(), more.begin(), more.end());
+      REQUIRE(run(words).code == 0);
+      return tensor_in(io::open(folder.path("logits.npz")), "logits");
+    };
+    const Tensor clean = logits({});
+    std::size_t answer = 0;
+    for (std::size_t i = 1; i < clean.count(); ++i)
+      if (value_at(clean, i) > value_at(clean, answer)) answer = i;
+    const io::Contents all = io::open(dumped(folder, "one.npz", {model(name), "--ids", "3"}));
+    const Tensor experts = tensor_in(all, "layers.1.experts");
+    std::size_t found = 0;
+    for (const nlohmann::json& row : effects_of(model(name), "3")) {
+      if (row["part"] != "expert" || row["layer"] != 1) continue;
+      for (std::size_t j = 0; j < experts.count(); ++j)
+        if (value_at(experts, j) == row["expert"].get<double>()) {
+          const Tensor without =
+              logits({"--patch", fmt::format("layers.1.expert_weights[*,0,{}] = 0", j)});
+          const double change = value_at(without, answer) - value_at(clean, answer);
+          CHECK(row["logit_change"].get<double>() == Approx(change).epsilon(1e-3).margin(1e-5));
+          ++found;
+        }
+    }
+    CHECK(found == experts.count());
+  }
+  // What the experts of a layer do by themselves is what its feed-forward does.
+  std::map<int, double> sums, whole;
+  for (const nlohmann::json& row : effects_of(model("mixtral"), ids_of(9))) {
+    if (row["part"] == "expert") sums[row["layer"].get<int>()] += row["direct"].get<double>();
+    if (row["part"] == "mlp") whole[row["layer"].get<int>()] = row["direct"].get<double>();
+    if (row["part"] == "head") CHECK(row["expert"].is_null());
+  }
+  CHECK(sums.size() == whole.size());
+  for (const auto& [layer, sum] : sums) CHECK(sum == Approx(whole[layer]).epsilon(1e-4));
+  // Many texts: an expert that one of them does not choose has an effect of 0 there.
+  const Result both = run({"effects", model("mixtral"), "--ids", "3,7", "--ids", "9,4", "--experts",
+                           "--spread", "-f", "csv"});
+  INFO(both.err);
+  CHECK(both.code == 0);
+  CHECK_THAT(both.out, StartsWith("part,layer,head,expert,"));
+  CHECK(run({"effects", model("mixtral"), "--ids", "3,7", "--experts", "--per-position", "--query",
+             "all", "--top", "5"})
+            .code == 0);
+  refused({"effects", model("mixtral"), "--ids", "3,7", "--experts", "--ablate", "mean"},
+          "--experts: an expert is left out for the tokens that chose it");
+  refused({"effects", in_source("data/bard-llama"), "--ids", "3,7", "--experts"},
+          "--experts: no layer of this model has any");
 }
 
 TEST_CASE("mixture: a file that lacks a part of its experts, or contradicts itself", "[mixture]") {

@@ -120,6 +120,9 @@ def mixture_mistakes():
                   changed(lambda f: f.kept_groups < f.groups and f.group_score == "top_two", group_score="maximum"))
     yield Mistake("groups.two_best", "experts.groups",
                   changed(lambda f: f.kept_groups < f.groups and f.group_score == "maximum", group_score="top_two"))
+    yield Mistake("groups.masked", "experts.groups",
+                  changed(lambda f: f.kept_groups < f.groups and f.masked == 0, masked=-np.inf))
+    yield Mistake("groups.zero", "experts.groups", changed(lambda f: f.kept_groups < f.groups and f.masked != 0, masked=0.0))
     yield Mistake("shared.missing", "experts.shared", changed(lambda f: f.shared is not None, shared=None, shared_gate=None))
     yield Mistake("shared.no_gate", "experts.shared", changed(lambda f: f.shared_gate is not None, shared_gate=None))
     yield Mistake("shared.factor", "experts.shared", mixtures(shared_times_factor))

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Plants mistakes in ports of whole models, and counts those that `diagnose` names.
 
-    /usr/bin/python3 tests/models/ports.py PROGRAM MODELS [--only NAME] [--model NAME] [--show] [-j N]
+    /usr/bin/python3 tests/models/ports.py PROGRAM MODELS [--only NAME] [--model NAME] [--precision bf16] [--show] [-j N]
 
 MODELS is a folder that make.py wrote. Every mistake of mistakes.py that a model can have is planted, and of
 mixture_mistakes.py where it has mixtures of experts, or those of gated_mistakes.py in its families; saved as all
 stages, as hidden states and as logits, and diagnosed. Of models with layers that are not computed, one layer's stages
-are. Exit code 1 where fewer than nine, eight and six of ten are named.
+are. With --precision bf16 each step of a port is rounded to it and stored so. Exit code 1 where fewer than nine, eight and
+six of ten are named.
 """
 import argparse
 import concurrent.futures
@@ -20,6 +21,10 @@ from fnmatch import fnmatch
 
 import numpy as np
 
+import gated_mistakes as gated
+import mistakes
+import safetensors
+from clean import RoundingTrace
 from forward import Mixture
 from gated_families import GATED
 from gated_mistakes import LonePort, gated_mistakes
@@ -35,6 +40,7 @@ MODELS = ("gpt2 nanogpt llama-rope-parameters llama2-gqa mistral-no-window mistr
           "llama4_text gemma4_text bailing_moe_v2").split()
 WANTED = {"all": 0.9, "states": 0.8, "logits": 0.6}
 SEEN = 1e-4  # of the root mean square: what a capture must differ by to show a mistake
+ABOVE_ROUNDING = 4
 
 
 def captures_of(port, ids):
@@ -47,13 +53,25 @@ def captures_of(port, ids):
     return found
 
 
-def shows(capture, right):
-    def apart(a, b):
-        if a.shape != b.shape:
-            return True
-        a, b = (np.where(np.isfinite(x), x, 0) for x in (a, b))
-        return np.abs(a - b).max() > SEEN * max(np.sqrt((b * b).mean()), 1e-30)
-    return any(name not in right or apart(value, right[name]) for name, value in capture.items())
+def apart(a, b):
+    """How far numbers are at most from others, of these ones' root mean square."""
+    if a.shape != b.shape:
+        return np.inf
+    a, b = (np.where(np.isfinite(x), x, 0).astype(float) for x in (a, b))
+    return np.abs(a - b).max() / max(np.sqrt((b * b).mean()), 1e-30)
+
+
+def shows(capture, right, exact):
+    """Whether a mistake is more than a trifle, and more than a right port's rounding leaves of it."""
+    return any(name not in right or apart(value, right[name]) > max(SEEN, ABOVE_ROUNDING * apart(right[name], exact[name]))
+               for name, value in capture.items())
+
+
+def save(path, tensors, precision):
+    if precision == "f32":
+        np.savez(path, **{name: np.asarray(value, np.float32) for name, value in tensors.items()})
+    else:
+        safetensors.write(path, {name: ("I64" if value.dtype.kind == "i" else "BF16", value) for name, value in tensors.items()})
 
 
 def named(found):
@@ -96,6 +114,7 @@ def main():
     parser.add_argument("--only", action="append")
     parser.add_argument("--model", action="append")
     parser.add_argument("--capture", action="append")
+    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--show", action="store_true", help="what is printed of those that are not named")
     parser.add_argument("--keep")
     parser.add_argument("-j", type=int, default=2)
@@ -103,6 +122,7 @@ def main():
     out = args.keep or tempfile.mkdtemp()
     os.makedirs(out, exist_ok=True)
     jobs = []
+    mistakes.Trace = gated.Trace = RoundingTrace
     for name in args.model or MODELS:
         folder = os.path.join(args.models, name)
         model, config = load(folder), json.load(open(os.path.join(folder, "config.json")))
@@ -112,6 +132,9 @@ def main():
             if args.only and not any(one in mistake.name for one in args.only):
                 continue
             if right is None:
+                RoundingTrace.precision = "f64"
+                exact = captures_of(kind(model, config), ids)
+                RoundingTrace.precision = "f64" if args.precision == "f32" else args.precision
                 right = captures_of(kind(model, config), ids)
             port = plant(load(folder), config, mistake, kind)
             if port is None:
@@ -121,11 +144,11 @@ def main():
                     continue
                 if capture == "logits" and not mistake.seen_in_logits:
                     continue
-                tensors = {n: np.asarray(v, np.float32) for n, v in tensors.items()}
-                if not shows(tensors, {n: np.asarray(v, np.float32) for n, v in right[capture].items()}):
+                tensors = {n: np.asarray(v) for n, v in tensors.items()}
+                if not shows(tensors, right[capture], exact[capture]):
                     continue
-                path = os.path.join(out, f"{name}-{mistake.name}-{capture}.npz")
-                np.savez(path, **tensors)
+                path = os.path.join(out, f"{name}-{mistake.name}-{capture}.{'npz' if args.precision == 'f32' else 'safetensors'}")
+                save(path, tensors, args.precision)
                 jobs.append((name, mistake, capture, folder, given, path))
 
     def do(job):
