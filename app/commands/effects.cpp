@@ -99,14 +99,15 @@ void require_effect_measure(const std::string& grid) {
 void EffectsCommand::check() const {
   require_effect_measure(grid);
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
-  if (sweep.asked() && (ablate != "zero" || !ablation_set.empty() || centre || experts ||
-                        per_position || top))
+  if (sweep.asked() &&
+      (ablate != "zero" || !ablation_set.empty() || centre || experts || per_position || top))
     throw UsageError("--ablate, --together, --centre, --experts, --per-position and --top have no "
                      "effect on a sweep");
   if (experts && ablate != "zero")
-    throw UsageError(fmt::format("--experts: an expert is left out for the tokens that chose it, so "
-                                 "that --ablate {} has nothing to put there; leave one of them out",
-                                 ablate));
+    throw UsageError(
+        fmt::format("--experts: an expert is left out for the tokens that chose it, so "
+                    "that --ablate {} has nothing to put there; leave one of them out",
+                    ablate));
   const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked() && !grid.empty())
     throw UsageError(
@@ -264,15 +265,15 @@ Run declare_effects(Cli& cli) {
                       "a token whose logit is subtracted from the answer's");
   cli.flag("--centre", effects->centre, "subtract the mean logit of the vocabulary");
   cli.flag("--experts", effects->experts,
-           "one row more for each expert of a mixture that a prediction depends on: it is left out "
-           "for the tokens that chose it");
+           "also leave out each expert of a mixture, for the tokens that chose it");
   cli.flag("--per-position", effects->per_position,
            "one row for each part and position instead of the mean over positions");
   cli.flag("--spread", effects->spread,
            "show the standard deviation over the predictions beside each mean")
       .chooses = false; // the deviation is always computed
   // All effects are computed, whichever of them --top shows.
-  cli.value("--top", "N", effects->top, "only the N heads, or experts, with the largest effect").chooses = false;
+  cli.value("--top", "N", effects->top, "only the N heads, or experts, with the largest effect")
+      .chooses = false;
   cli.flag("--resume", effects->resume,
            "save the progress over many texts in FILE.resume beside --output FILE, and continue "
            "from it")

@@ -1,6 +1,6 @@
 #include <mha/model/ablations.hpp>
 
-#include <mha/model/expert_parts.hpp>
+#include <mha/model/weighted_experts.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -130,7 +130,7 @@ Tensor Ablations::stream_without_mlp(std::size_t n, std::size_t threads) const {
 Tensor Ablations::stream_without_expert(std::size_t n, std::size_t expert,
                                         std::size_t threads) const {
   const Layer clean = layer(n).with(Stage::output, clean_[n].output);
-  const ExpertParts parts(clean, threads);
+  const WeightedExperts parts(clean, threads);
   if (!parts.chosen().contains(expert)) return streams_.back();
   Layer changed = clean;
   changed.patches.add(patch_from(changed, Stage::mlp_out, {}, parts.mlp_without(expert)));

@@ -1,7 +1,7 @@
 #include <mha/model/direct_effect.hpp>
 
-#include <mha/model/expert_parts.hpp>
 #include <mha/model/frozen_norm.hpp>
+#include <mha/model/weighted_experts.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
@@ -119,7 +119,7 @@ void DirectEffects::enter(const Layer& layer) {
 
 void DirectEffects::enter_experts(const Layer& layer) {
   const Dims& dims = layer.dims;
-  const ExpertParts parts(layer, request_.threads);
+  const WeightedExperts parts(layer, request_.threads);
   for (const auto& [batch, position] : request_.places) {
     const std::size_t row = batch * dims.T + position;
     const Norm& norm = layer.block->post_mlp_norm;

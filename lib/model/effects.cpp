@@ -112,6 +112,17 @@ void scale_direct(std::vector<Effect>& list, std::vector<double> factors) {
       *effect.direct *= factors[effect.layer.value_or(0)];
 }
 
+/// Throws Error where experts are asked for that the model does not have, or that the ablation does
+/// not leave out.
+void require_experts(const TextLayers& layers, const EffectsRequest& request) {
+  if (!request.experts) return;
+  if (request.ablation != Ablation::zero) fail("experts are left out, so the ablation is zero");
+  const Tensor x = layers.embedded().x;
+  for (std::size_t n = 0; n < layers.count(); ++n)
+    if (layers.layer(n, x).block->mixture) return;
+  fail("<experts>: no layer of this model has any");
+}
+
 /// The last stream of a run without a part, computed with so many threads.
 using StreamWithout = std::function<Tensor(std::size_t)>;
 /// A run without a part, and where the part's effects begin in the list.
@@ -119,6 +130,19 @@ struct PassWithout {
   std::size_t first = 0;
   StreamWithout stream;
 };
+
+/// Compares each run without a part where it is computed: all rows are T × vocabulary numbers.
+void compare_passes(const TextLayers& layers, const EffectsRequest& request,
+                    const std::vector<PassWithout>& passes, const std::vector<Comparison>& at,
+                    std::vector<Effect>& list) {
+  visit_passes(layers,
+               {passes.size(),
+                [&](std::size_t r, std::size_t threads) { return passes[r].stream(threads); },
+                request.places, request.threads, request.progress},
+               [&](std::size_t r, std::size_t i, const PredictionRow& patched) {
+                 at[i].compare(patched, list[passes[r].first + i]);
+               });
+}
 
 } // namespace
 
@@ -130,8 +154,7 @@ std::string_view name_of(Component part) {
 }
 
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request) {
-  if (request.experts && request.ablation != Ablation::zero)
-    fail("experts are left out, so the ablation is zero");
+  require_experts(layers, request);
   const Ablations ablations(layers, request);
   const Texts& run = layers.texts();
   require_finite_predictions(run.model(), ablations.clean_rows(), request.places,
@@ -181,22 +204,11 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
           return ablations.stream_without_expert(n, e, threads);
         });
   }
-  if (request.experts && std::ranges::none_of(list, [](const Effect& one) {
-        return one.part == Component::expert;
-      }))
-    fail("<experts>: no layer of this model has any");
   scale_direct(list, std::move(factors));
   for (Component part : {Component::final_bias, Component::head_bias})
     if (direct.known()) add(part);
   if (!request.set.empty()) add(Component::set, {}, {}, [&](std::size_t) { return without_set; });
-  // Each row is compared where it is computed: all of them are T × vocabulary numbers.
-  visit_passes(layers,
-               {passes.size(),
-                [&](std::size_t r, std::size_t threads) { return passes[r].stream(threads); },
-                request.places, request.threads, request.progress},
-               [&](std::size_t r, std::size_t i, const PredictionRow& patched) {
-                 at[i].compare(patched, list[passes[r].first + i]);
-               });
+  compare_passes(layers, request, passes, at, list);
   return list;
 }
 

@@ -44,7 +44,7 @@ template <class T>
 void WeightInUse<T>::multiply(Matrix<const T> x, std::size_t first, Matrix<T> y) const {
   if (packed_) return packed_->matrix().multiply(x, 0, first, y);
   if constexpr (std::is_same_v<T, float>)
-    if (routine_ == Routine::fma && x.rows > few_rows && x.rows <= most_bf16_rows)
+    if (routine_ == Routine::fma && x.rows <= most_bf16_rows)
       if (const auto bits = bf16_columns(*W_, first, y.cols))
         return multiply_bf16(kernels<float>(), x, *bits, y);
   Buffer<T> memory;

@@ -81,8 +81,8 @@ TEST_CASE("gates: a token's bits depend on no neighbour, thread, part or stage",
   if (models().empty()) return;
   const std::string stages = "q_norm,q_rope,v,gate,head_out,gated,head_norm,v_norm,output,"
                              "resid_post";
-  for (const char* name : {"afmoe", "laguna", "step3p5", "mimo_v2_flash", "llama4_text",
-                           "gemma4_text"}) {
+  for (const char* name :
+       {"afmoe", "laguna", "step3p5", "mimo_v2_flash", "llama4_text", "gemma4_text"}) {
     INFO(name);
     const Folder folder;
     const std::size_t T = sanitized ? 30 : 200;
@@ -147,8 +147,8 @@ TEST_CASE("gates: patches of the gate and of what it multiplies", "[gates]") {
 TEST_CASE("gates: explained, drawn, and refused where they have no sense", "[gates]") {
   if (models().empty()) return;
   const Folder folder;
-  const Result told = run({"explain", model("laguna"), "--ids", "3,7,9,4", "--layer", "1", "-Q",
-                           "2", "-H", "1"});
+  const Result told =
+      run({"explain", model("laguna"), "--ids", "3,7,9,4", "--layer", "1", "-Q", "2", "-H", "1"});
   INFO(told.out << told.err);
   CHECK(told.code == 0);
   CHECK_THAT(told.out, Contains("gated = ") && Contains("log(1 + exp gate)"));
@@ -166,8 +166,7 @@ TEST_CASE("gates: explained, drawn, and refused where they have no sense", "[gat
   refused({"predict", model("qwen3_next"), "--ids", "3,7"}, "is not covered as a whole model yet");
 }
 
-TEST_CASE("gates: a file whose gate has another shape, or a setting that no model has",
-          "[gates]") {
+TEST_CASE("gates: a file whose gate has another shape, or a setting that no model has", "[gates]") {
   if (models().empty()) return;
   const Folder folder;
   std::size_t number = 0;
@@ -264,9 +263,9 @@ TEST_CASE("gates: direct effects, notes and one query's temperature", "[gates]")
                    "-H", "0", "-Q", "9"}),
              Contains("scale 1/√12 = 0.2887 · temperature 1.11") &&
                  Contains("scaled = q·k / √12 · 1.11"));
-  CHECK_THAT(told({"explain", model("gemma4_text"), "--ids", ids, "--layer", "1", "-H", "0", "-Q",
-                   "3"}),
-             Contains("head_out = Σ α v_norm"));
+  CHECK_THAT(
+      told({"explain", model("gemma4_text"), "--ids", ids, "--layer", "1", "-H", "0", "-Q", "3"}),
+      Contains("head_out = Σ α v_norm"));
 
   const Folder folder;
   const std::string layer = in_source("data/quickstart.json"),

@@ -225,8 +225,8 @@ TEST_CASE("mixture: effects of each expert, left out for the tokens that chose i
     INFO(name);
     // Of one token, the weight of the place in its choice is 0.
     const auto logits = [&](const std::vector<std::string>& more) {
-      std::vector<std::string> words{"dump", "-q", "-o",     folder.path("logits.npz"),
-                                     "-s",   "logits", model(name), "--ids", "3"};
+      std::vector<std::string> words{
+          "dump", "-q", "-o", folder.path("logits.npz"), "-s", "logits", model(name), "--ids", "3"};
       words.insert(words.end(), more.begin(), more.end());
       REQUIRE(run(words).code == 0);
       return tensor_in(io::open(folder.path("logits.npz")), "logits");

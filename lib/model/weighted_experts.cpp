@@ -1,17 +1,17 @@
-#include <mha/model/expert_parts.hpp>
+#include <mha/model/weighted_experts.hpp>
 
 #include <mha/observe/trace.hpp>
 
 namespace mha {
 
-ExpertParts::ExpertParts(const Layer& layer, std::size_t threads) : layer_(layer) {
+WeightedExperts::WeightedExperts(const Layer& layer, std::size_t threads) : layer_(layer) {
   using enum Stage;
   const Trace traced = trace(layer, {experts, expert_weights, expert_out, mlp_out}, {}, threads);
   experts_ = traced.value(experts), weights_ = traced.value(expert_weights);
   results_ = traced.value(expert_out), mlp_out_ = traced.value(mlp_out);
 }
 
-std::set<std::size_t> ExpertParts::chosen() const {
+std::set<std::size_t> WeightedExperts::chosen() const {
   const Dims& d = layer_.dims;
   std::set<std::size_t> list;
   for (std::size_t b = 0; b < d.B; ++b)
@@ -20,7 +20,7 @@ std::set<std::size_t> ExpertParts::chosen() const {
   return list;
 }
 
-std::optional<DoubleRow> ExpertParts::of(std::size_t expert, std::size_t row) const {
+std::optional<DoubleRow> WeightedExperts::of(std::size_t expert, std::size_t row) const {
   const std::size_t n = layer_.dims.n, width = results_.count() / experts_.count();
   for (std::size_t j = row * n; j < (row + 1) * n; ++j) {
     if (value_at(experts_, j) != static_cast<double>(expert)) continue;
@@ -33,11 +33,11 @@ std::optional<DoubleRow> ExpertParts::of(std::size_t expert, std::size_t row) co
   return std::nullopt;
 }
 
-DoubleRow ExpertParts::whole(std::size_t row) const {
+DoubleRow WeightedExperts::whole(std::size_t row) const {
   return row_of(mlp_out_, row, mlp_out_.count() / (experts_.count() / layer_.dims.n));
 }
 
-Tensor ExpertParts::mlp_without(std::size_t expert) const {
+Tensor WeightedExperts::mlp_without(std::size_t expert) const {
   const std::size_t rows = experts_.count() / layer_.dims.n, width = mlp_out_.count() / rows;
   std::vector<double> numbers(mlp_out_.count());
   for (std::size_t row = 0; row < rows; ++row) {

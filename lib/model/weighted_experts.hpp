@@ -1,5 +1,5 @@
 #pragma once
-// What each expert of a mixture adds to a token's feed-forward.
+// The results of a token's experts, each with its weight: the parts of its feed-forward.
 
 #include <mha/layer/layer.hpp>
 #include <mha/model/frozen_norm.hpp>
@@ -12,10 +12,10 @@ namespace mha {
 
 /// The experts' weighted results of a layer's clean run. mlp_out is their sum, and what shared
 /// experts add.
-class ExpertParts {
+class WeightedExperts {
 public:
   /// Computes the layer, which has a mixture.
-  ExpertParts(const Layer& layer, std::size_t threads);
+  WeightedExperts(const Layer& layer, std::size_t threads);
 
   /// The experts that some token chose, without padding.
   std::set<std::size_t> chosen() const;
