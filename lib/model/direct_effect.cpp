@@ -1,7 +1,6 @@
 #include <mha/model/direct_effect.hpp>
 
 #include <mha/model/frozen_norm.hpp>
-#include <mha/model/weighted_experts.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
@@ -82,7 +81,7 @@ void DirectEffects::fold_last_norm(const DoubleRow& stream, const Norm& norm, Do
   for (double& x : u) x -= norm.kind == InputNorm::layer ? mean : 0; // centring is symmetric
 }
 
-void DirectEffects::enter(const Layer& layer) {
+void DirectEffects::enter(const Layer& layer, const WeightedExperts* experts) {
   if (!known_) return;
   const TransformerBlock& block = *layer.block;
   if (block.shape == BlockShape::post || block.post_block_norm.present()) {
@@ -114,12 +113,11 @@ void DirectEffects::enter(const Layer& layer) {
     layer_input_.push_back(row_of(layer.X, row, d));
   }
   experts_.clear();
-  if (request_.experts && block.mixture) enter_experts(layer);
+  if (experts) enter_experts(layer, *experts);
 }
 
-void DirectEffects::enter_experts(const Layer& layer) {
+void DirectEffects::enter_experts(const Layer& layer, const WeightedExperts& parts) {
   const Dims& dims = layer.dims;
-  const WeightedExperts parts(layer, request_.threads);
   for (const auto& [batch, position] : request_.places) {
     const std::size_t row = batch * dims.T + position;
     const Norm& norm = layer.block->post_mlp_norm;

@@ -4,11 +4,13 @@
 #include <mha/model/direct_effect.hpp>
 #include <mha/model/independent_passes.hpp>
 #include <mha/model/predict.hpp>
+#include <mha/model/weighted_experts.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 namespace mha {
@@ -131,18 +133,56 @@ struct PassWithout {
   StreamWithout stream;
 };
 
-/// Compares each run without a part where it is computed: all rows are T × vocabulary numbers.
-void compare_passes(const TextLayers& layers, const EffectsRequest& request,
-                    const std::vector<PassWithout>& passes, const std::vector<Comparison>& at,
-                    std::vector<Effect>& list) {
-  visit_passes(layers,
-               {passes.size(),
-                [&](std::size_t r, std::size_t threads) { return passes[r].stream(threads); },
-                request.places, request.threads, request.progress},
-               [&](std::size_t r, std::size_t i, const PredictionRow& patched) {
-                 at[i].compare(patched, list[passes[r].first + i]);
-               });
-}
+/// The parts of a model, each with its effects at every place.
+class PartList {
+public:
+  PartList(const EffectsRequest& request, const DirectEffects& direct,
+           const std::vector<Comparison>& at)
+      : request_(request), direct_(direct), at_(at) {}
+
+  /// Adds a part; `index`: of a head, or of an expert. No stream: it has a direct effect alone.
+  void add(Component part, std::optional<std::size_t> layer = {},
+           std::optional<std::size_t> index = {}, StreamWithout stream = {}) {
+    const std::size_t first = list_.size();
+    list_.resize(first + at_.size());
+    parallel_for(at_.size(), request_.threads, [&](std::size_t i) {
+      Effect& effect = list_[first + i];
+      effect.part = part, effect.layer = layer;
+      (part == Component::expert ? effect.expert : effect.head) = index;
+      std::tie(effect.batch, effect.position) = request_.places[i];
+      effect.direct = direct_.of(part, index, i);
+    });
+    if (stream) passes_.push_back({first, std::move(stream)});
+  }
+
+  /// Adds a part without which the run is the clean one.
+  void add_idle(Component part, std::size_t layer, std::size_t index, const PredictionRows& clean) {
+    add(part, layer, index);
+    for (std::size_t i = 0; i < at_.size(); ++i)
+      at_[i].compare(clean[i], list_[list_.size() - at_.size() + i]);
+  }
+
+  /// The effects, each run without a part compared where it is computed: all rows are T ×
+  /// vocabulary numbers. What a layer adds directly is multiplied by the stream's `factors`.
+  std::vector<Effect> compared(const TextLayers& layers, std::vector<double> factors) && {
+    scale_direct(list_, std::move(factors));
+    visit_passes(layers,
+                 {passes_.size(),
+                  [&](std::size_t r, std::size_t threads) { return passes_[r].stream(threads); },
+                  request_.places, request_.threads, request_.progress},
+                 [&](std::size_t r, std::size_t i, const PredictionRow& patched) {
+                   at_[i].compare(patched, list_[passes_[r].first + i]);
+                 });
+    return std::move(list_);
+  }
+
+private:
+  const EffectsRequest& request_;
+  const DirectEffects& direct_;
+  const std::vector<Comparison>& at_;
+  std::vector<Effect> list_;
+  std::vector<PassWithout> passes_;
+};
 
 } // namespace
 
@@ -165,51 +205,41 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   // First, since it throws for an invalid place.
   Tensor without_set;
   if (!request.set.empty()) without_set = ablations.stream_without_set();
-  std::vector<Effect> list;
-  std::vector<PassWithout> passes;
-  const auto add = [&](Component part, std::optional<std::size_t> layer = {},
-                       std::optional<std::size_t> index = {}, StreamWithout stream = {}) {
-    const std::size_t first = list.size();
-    list.resize(first + at.size());
-    parallel_for(at.size(), request.threads, [&](std::size_t i) {
-      Effect& effect = list[first + i];
-      effect.part = part, effect.layer = layer;
-      (part == Component::expert ? effect.expert : effect.head) = index;
-      std::tie(effect.batch, effect.position) = request.places[i];
-      effect.direct = direct.of(part, index, i);
-    });
-    if (stream) passes.push_back({first, std::move(stream)});
-  };
+  PartList parts(request, direct, at);
   std::vector<double> factors;
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
-    direct.enter(layer);
+    std::optional<WeightedExperts> experts;
+    if (request.experts && layer.block->mixture) experts.emplace(layer, request.threads);
+    direct.enter(layer, experts ? &*experts : nullptr);
     factors.push_back(layer.block->stream_scale);
-    if (n == 0 && direct.known()) add(Component::embed);
+    if (n == 0 && direct.known()) parts.add(Component::embed);
     for (std::size_t h = 0; h < layer.dims.H; ++h)
-      add(Component::head, n, h, [&ablations, n, h](std::size_t threads) {
+      parts.add(Component::head, n, h, [&ablations, n, h](std::size_t threads) {
         return ablations.stream_without_heads(n, {h}, threads);
       });
-    add(Component::attention, n, {}, [&ablations, n](std::size_t threads) {
+    parts.add(Component::attention, n, {}, [&ablations, n](std::size_t threads) {
       return ablations.stream_without_heads(n, {}, threads);
     });
-    if (direct.known() && adds_bias(layer)) add(Component::attention_bias, n);
+    if (direct.known() && adds_bias(layer)) parts.add(Component::attention_bias, n);
     if (layer.block->has_feed_forward())
-      add(Component::mlp, n, {}, [&ablations, n](std::size_t threads) {
+      parts.add(Component::mlp, n, {}, [&ablations, n](std::size_t threads) {
         return ablations.stream_without_mlp(n, threads);
       });
-    if (request.experts && layer.block->mixture)
-      for (std::size_t e = 0; e < layer.dims.E; ++e)
-        add(Component::expert, n, e, [&ablations, n, e](std::size_t threads) {
+    const std::set<std::size_t> chosen = experts ? experts->chosen() : std::set<std::size_t>();
+    for (std::size_t e = 0; experts && e < layer.dims.E; ++e)
+      if (!chosen.contains(e))
+        parts.add_idle(Component::expert, n, e, ablations.clean_rows());
+      else
+        parts.add(Component::expert, n, e, [&ablations, n, e](std::size_t threads) {
           return ablations.stream_without_expert(n, e, threads);
         });
   }
-  scale_direct(list, std::move(factors));
   for (Component part : {Component::final_bias, Component::head_bias})
-    if (direct.known()) add(part);
-  if (!request.set.empty()) add(Component::set, {}, {}, [&](std::size_t) { return without_set; });
-  compare_passes(layers, request, passes, at, list);
-  return list;
+    if (direct.known()) parts.add(part);
+  if (!request.set.empty())
+    parts.add(Component::set, {}, {}, [&](std::size_t) { return without_set; });
+  return std::move(parts).compared(layers, std::move(factors));
 }
 
 void add_to_means(const TextLayers& texts, const EffectsRequest& request, StageMeans& means) {
