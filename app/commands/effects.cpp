@@ -105,13 +105,15 @@ void EffectsCommand::check() const {
                      "effect on a sweep");
   if (experts && ablate != "zero")
     throw UsageError(
-        fmt::format("--experts: an expert is left out for the tokens that chose it, so "
-                    "that --ablate {} has nothing to put there; leave one of them out",
+        fmt::format("--experts: an expert is left out for the tokens that chose it, so --ablate {} "
+                    "has nothing to put there; leave one of them out",
                     ablate));
   const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked() && !grid.empty())
     throw UsageError(
         "--grid does not apply to a sweep, which is drawn with -f text, .png, .svg or .pdf");
+  if (!picture.empty() && experts)
+    throw UsageError("--experts: a picture shows heads; write a table, or leave it out");
   if (!picture.empty() && (per_position || top))
     throw UsageError("a picture shows every head: --top and --per-position apply to tables");
   if (spread && (per_position || !picture.empty() || top))
@@ -272,7 +274,7 @@ Run declare_effects(Cli& cli) {
            "show the standard deviation over the predictions beside each mean")
       .chooses = false; // the deviation is always computed
   // All effects are computed, whichever of them --top shows.
-  cli.value("--top", "N", effects->top, "only the N heads, or experts, with the largest effect")
+  cli.value("--top", "N", effects->top, "only the N heads and experts with the largest effect")
       .chooses = false;
   cli.flag("--resume", effects->resume,
            "save the progress over many texts in FILE.resume beside --output FILE, and continue "

@@ -182,23 +182,28 @@ Capture capture_of(std::string_view name, const Surroundings& model) {
 
 std::optional<Capture> result_of_module(std::string_view name, const Surroundings& model) {
   CapturePath path = path_of(name);
-  if (path.words.empty() || take_side(path.words).input || path.words.empty() ||
-      path.node.present())
-    return std::nullopt;
+  const bool is_input = take_side(path.words).input;
+  if (is_input || path.words.empty() || path.node.present()) return std::nullopt;
   Capture capture;
   capture.layer = path.layer;
   if (!take_own(path.words, model, capture)) return std::nullopt;
   return capture;
 }
 
-std::vector<Stage> stages_of_side(std::string_view name) {
+std::optional<Capture> side_of_module(std::string_view name) {
   std::vector<std::string> words = path_of(name).words;
   const std::size_t before = words.size();
   const Side side = take_side(words);
-  if (words.empty() || words.size() == before || side.element.value_or(0) > 0) return {};
-  if (!side.input) return result_stages(joined_texts(words, "."));
+  if (words.empty() || words.size() == before || side.element.value_or(0) > 0) return std::nullopt;
   const CaptureMeaning* const row = meaning_of(layer_meanings(), words, {});
-  return row ? row->input : std::vector<Stage>{};
+  if (!row) return std::nullopt;
+  Capture capture;
+  capture.why = row->why;
+  if (side.input)
+    capture.stages = row->input;
+  else
+    capture.stages = row->output.empty() ? result_stages(words.back()) : row->output;
+  return capture;
 }
 
 std::vector<Stage> stages_below_module(std::string_view name) {

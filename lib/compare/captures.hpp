@@ -34,10 +34,10 @@ struct Capture {
   bool of_last = false;             ///< the input of the last norm: a stage of the last layer
   std::vector<Stage> stages;        ///< the possible stages
   std::vector<Stage> side_by_side;  ///< columns of several stages in one tensor: q, k, v
-  std::size_t groups = 1;           ///< of heads, each with columns of all of them; 0: H_kv
-  double factor = 1;                ///< what the stage here is of the module's result
+  std::size_t groups = 1; ///< in each of them all are side by side; 0: of each key/value head
+  double factor = 1;      ///< times which the module's result is the stage
   std::string factor_name;
-  std::string why;                  ///< why a known name is not a stage
+  std::string why; ///< why a known name is not a stage
   /// An element of a module's tuple: `.0` and `.1` of a pair.
   std::optional<std::size_t> element;
   bool is_layer = false; ///< the layer's module itself
@@ -54,8 +54,9 @@ Capture capture_of(std::string_view name, const Surroundings& model);
 
 /// The meaning of a name that ends with a module of `results`, its result and not its input.
 std::optional<Capture> result_of_module(std::string_view name, const Surroundings& model);
-/// The stages of a module's input or output by its name ("self_attn.o_proj.input"); none of others.
-std::vector<Stage> stages_of_side(std::string_view name);
+/// The input or output of a known module by its name ("self_attn.o_proj.input"), which a layer may
+/// lack; nothing of other names.
+std::optional<Capture> side_of_module(std::string_view name);
 
 /// The stages of a name that ends with a known module and its parent ("mlp.c_proj").
 std::vector<Stage> stages_below_module(std::string_view name);

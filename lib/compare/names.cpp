@@ -93,7 +93,6 @@ bool is_stage_name(std::string_view name) {
 std::vector<Stage> result_stages(std::string_view name) {
   name = without_layer_suffix(name).first;
   const std::string_view word = last_part(name);
-  if (std::vector<Stage> readings = stages_of_side(name); !readings.empty()) return readings;
   if (const StageInfo* info = find_named(stages(), word)) return {info->stage};
   if (const std::optional<Stage> derived = find_derived(word)) return {*derived};
   if (std::vector<Stage> readings = stages_below_module(name); !readings.empty()) return readings;

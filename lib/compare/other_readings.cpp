@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <tuple>
@@ -193,6 +194,7 @@ void multiply(ReferenceStage& stage, double factor, const std::string& name) {
     stage.other_axes.emplace_back(before + "times " + name, product);
     stage.other_axes.emplace_back(before + name + " is in it", value);
   }
+  stage.resolution *= std::abs(factor), stage.multiplied = true;
   std::tie(stage.rearranged, stage.value) = stage.other_axes.front();
   stage.other_axes.erase(stage.other_axes.begin());
 }

@@ -45,6 +45,7 @@ private:
     std::string factor_name{};
   };
   void take(const Named& named);
+  void take_result(Named named, const Capture& capture);
   void take_capture(const io::Contents& contents, const io::Entry& entry, const Capture& capture);
   std::optional<Stage> stage_beside(const io::Contents& contents, const io::Entry& entry,
                                     const Capture& capture) const;
@@ -61,6 +62,7 @@ private:
   }
   bool is_duplicate(ReferenceStage& first, ReferenceStage& second, const std::string& name);
   void add(ReferenceStage stage, const std::string& name, bool bound);
+  Capture of_lone_layer(Capture capture) const;
   std::vector<Stage> possible(const Named& named);
   double resolution_as_typed(const Named& named, const Tensor& tensor);
   std::optional<Stage> element_of_pair(const io::Contents& contents, const io::Entry& entry) const;

@@ -27,6 +27,7 @@ struct ReferenceStage {
   bool in_part = false;   ///< some elements are not_saved(): nothing is computed from it
   /// The error of numbers that were typed with few decimals: half of the last one.
   double resolution = 0;
+  bool multiplied = false; ///< by a factor of its module (multiply): rounded otherwise than in the file
   /// The other orders of axes that fit the shape, with their values, until settle() chooses.
   std::vector<std::pair<std::string, Tensor>> other_axes{};
   std::string origin{}; ///< "ref.npz: attn.hook_z", even for a binding, as in Origin

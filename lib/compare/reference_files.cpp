@@ -7,6 +7,7 @@
 #include <mha/tensor/parts.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha {
 
@@ -115,6 +116,15 @@ io::Entry columns_of(const io::Entry& entry, std::size_t first, std::size_t widt
   return part;
 }
 
+/// The last two axes as one: a module's result that was viewed by heads.
+io::Entry heads_merged(const io::Entry& entry) {
+  io::Entry merged = entry;
+  merged.shape.pop_back();
+  merged.shape.back() *= entry.shape.back();
+  merged.read = [read = entry.read, shape = merged.shape] { return read().reshaped(shape); };
+  return merged;
+}
+
 } // namespace
 
 io::Entry first_columns(const io::Entry& entry, std::size_t width) {
@@ -122,10 +132,12 @@ io::Entry first_columns(const io::Entry& entry, std::size_t width) {
   return wider ? columns_of(entry, 0, width) : entry;
 }
 
-bool same_numbers(const Tensor& a, const Tensor& b) {
+bool same_numbers(const Tensor& a, const Tensor& b, double share) {
   if (a.count() != b.count()) return false;
-  for (std::size_t i = 0; i < a.count(); ++i)
-    if (value_at(a, i) != value_at(b, i)) return false;
+  for (std::size_t i = 0; i < a.count(); ++i) {
+    const double x = value_at(a, i), y = value_at(b, i);
+    if (x != y && !(std::abs(x - y) <= share * std::abs(x))) return false;
+  }
   return true;
 }
 
@@ -156,7 +168,10 @@ std::size_t width_side_by_side(const Layer& layer, const std::vector<Stage>& sta
 
 std::vector<StageColumns> stages_side_by_side(const Layer& layer, const std::vector<Stage>& stages,
                                               const io::Entry& entry, std::size_t groups) {
-  const std::size_t all = width_side_by_side(layer, stages);
+  const std::size_t all = width_side_by_side(layer, stages), rank = entry.shape.size();
+  if (rank > 1 && entry.shape[rank - 1] != all &&
+      entry.shape[rank - 2] * entry.shape[rank - 1] == all)
+    return stages_side_by_side(layer, stages, heads_merged(entry), groups);
   if (entry.shape.empty() || entry.shape.back() != all) return {};
   std::vector<StageColumns> parts;
   const std::size_t bands = groups == 0 ? layer.dims.H_kv : groups;

@@ -75,8 +75,8 @@ bool looks_like_step(const Dims& dims, const io::Entry& entry);
 /// The first columns of an entry that has more; else the entry itself.
 io::Entry first_columns(const io::Entry& entry, std::size_t width);
 
-/// Whether two tensors hold the same numbers.
-bool same_numbers(const Tensor& a, const Tensor& b);
+/// Whether two tensors hold the same numbers; or numbers apart by no more than a share of theirs.
+bool same_numbers(const Tensor& a, const Tensor& b, double share = 0);
 
 /// Columns of an entry that are a stage.
 struct StageColumns {

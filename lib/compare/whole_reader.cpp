@@ -71,13 +71,19 @@ void Reader::bind(const io::Source& source, bool own) {
     if (const Capture capture = capture_of(source.name, around_); capture.anywhere)
       fail("{}: of which layer? Give <layers.N.{}=…>, or choose one with <layer>", where,
            source.name);
-  take({source.name,
-        where,
-        &entry,
-        source.axes,
-        true,
-        {},
-        fmt::format("{}: {}", source.path, entry.name)});
+  const Named named{source.name,
+                    where,
+                    &entry,
+                    source.axes,
+                    true,
+                    {},
+                    fmt::format("{}: {}", source.path, entry.name)};
+  const std::optional<Capture> result =
+      source.axes.empty() ? result_of_module(source.name, around_) : std::nullopt;
+  if (result)
+    take_result(named, *result);
+  else
+    take(named);
 }
 
 /// The meaning of a name that depends on other tensors of its file, or on the layer.
@@ -157,13 +163,25 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
     reference_.notes.push_back(fmt::format("{} is {} wide: compared are the vocabulary's first {}",
                                            where, entry.shape.back(), layer_.dims.vocabulary));
   }
-  if (!model_ && capture.stages.size() == 1) named.stage = capture.stages[0];
+  take_result(std::move(named), capture);
+}
+
+/// A module's result: a stage, perhaps before a factor, or several stages side by side.
+void Reader::take_result(Named named, const Capture& capture) {
+  if ((!model_ || named.bound) && capture.stages.size() == 1) named.stage = capture.stages[0];
   named.factor = capture.factor, named.factor_name = capture.factor_name;
   if (capture.side_by_side.empty()) return take(named);
+  const io::Entry& entry = *named.entry;
   const std::vector<StageColumns> parts =
       stages_side_by_side(layer_, capture.side_by_side, entry, capture.groups);
   const std::size_t all = width_side_by_side(layer_, capture.side_by_side),
                     theirs = entry.shape.empty() ? 0 : entry.shape.back();
+  // A port may have split it already: q_proj holds queries alone.
+  const std::vector<Stage> plain = result_stages(last_part(named.name));
+  if (parts.empty() && plain.size() == 1 && fits(layer_, plain[0], entry.shape)) {
+    named.stage = plain[0];
+    return take(named);
+  }
   if (parts.empty())
     skip(named,
          "several stages side by side, but of another width than here" +
@@ -173,8 +191,11 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
                                 all / theirs)
                   : std::string()),
          true);
-  for (const StageColumns& part : parts)
-    take({entry.name, where, &part.entry, "", false, part.stage});
+  for (const StageColumns& part : parts) {
+    Named one = named;
+    one.entry = &part.entry, one.stage = part.stage;
+    take(one);
+  }
 }
 
 /// An element of an unnamed pair, as modules and kernels return it: the output, and weights or

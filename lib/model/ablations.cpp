@@ -130,9 +130,9 @@ Tensor Ablations::stream_without_mlp(std::size_t n, std::size_t threads) const {
 Tensor Ablations::stream_without_expert(std::size_t n, std::size_t expert,
                                         std::size_t threads) const {
   const Layer clean = layer(n).with(Stage::output, clean_[n].output);
-  const Tensor without = WeightedExperts(clean, threads).mlp_without(expert);
+  const Tensor weights = ChosenByTokens(clean, threads).weights_without(expert);
   Layer changed = clean;
-  changed.patches.add(patch_from(changed, Stage::mlp_out, {}, without));
+  changed.patches.add(patch_from(changed, Stage::expert_weights, {}, weights));
   return stream_from(n, changed, threads);
 }
 

@@ -81,7 +81,7 @@ void DirectEffects::fold_last_norm(const DoubleRow& stream, const Norm& norm, Do
   for (double& x : u) x -= norm.kind == InputNorm::layer ? mean : 0; // centring is symmetric
 }
 
-void DirectEffects::enter(const Layer& layer, const WeightedExperts* experts) {
+void DirectEffects::enter(const Layer& layer, const ChosenByTokens* choice) {
   if (!known_) return;
   const TransformerBlock& block = *layer.block;
   if (block.shape == BlockShape::post || block.post_block_norm.present()) {
@@ -113,11 +113,14 @@ void DirectEffects::enter(const Layer& layer, const WeightedExperts* experts) {
     layer_input_.push_back(row_of(layer.X, row, d));
   }
   experts_.clear();
-  if (experts) enter_experts(layer, *experts);
+  // What a patch of the sum adds belongs to none of the experts.
+  const bool is_sum = !layer.patches.has(Stage::mlp_out) && !layer.patches.has(Stage::mlp_add);
+  if (choice && is_sum) enter_experts(layer, *choice);
 }
 
-void DirectEffects::enter_experts(const Layer& layer, const WeightedExperts& parts) {
+void DirectEffects::enter_experts(const Layer& layer, const ChosenByTokens& choice) {
   const Dims& dims = layer.dims;
+  const WeightedExperts parts(layer, choice, request_.threads);
   for (const auto& [batch, position] : request_.places) {
     const std::size_t row = batch * dims.T + position;
     const Norm& norm = layer.block->post_mlp_norm;
@@ -149,6 +152,7 @@ std::optional<double> DirectEffects::of(Component part, std::optional<std::size_
   case Component::mlp:
     return dot_with_direction(mlp_[place], place);
   case Component::expert:
+    if (experts_.empty()) return std::nullopt;
     return dot_with_direction(experts_[place][*index], place);
   case Component::embed:
     return dot_with_direction(layer_input_[place], place);

@@ -24,15 +24,15 @@ public:
   /// Whether the logit is a sum over parts. It is not in blocks that normalise the sum, or with a
   /// head that has layers of its own.
   bool known() const { return known_; }
-  /// Computes the parts of a layer, given with its clean stream, for of(); and its experts', where
-  /// they are not null.
-  void enter(const Layer& layer, const WeightedExperts* experts = nullptr);
+  /// Computes the parts of a layer, given with its clean stream, for of(); and of its experts,
+  /// where their choice is not null.
+  void enter(const Layer& layer, const ChosenByTokens* choice = nullptr);
   /// `index`: of a head, or of an expert.
   std::optional<double> of(Component part, std::optional<std::size_t> index,
                            std::size_t place) const;
 
 private:
-  void enter_experts(const Layer& layer, const WeightedExperts& experts);
+  void enter_experts(const Layer& layer, const ChosenByTokens& choice);
   static void fold_last_norm(const DoubleRow& stream, const Norm& norm, DoubleRow& u);
   /// ⟨part, u⟩ with the direction u_ of a place: the part's direct effect.
   double dot_with_direction(const DoubleRow& part, std::size_t place) const;

@@ -118,7 +118,7 @@ void scale_direct(std::vector<Effect>& list, std::vector<double> factors) {
 /// not leave out.
 void require_experts(const TextLayers& layers, const EffectsRequest& request) {
   if (!request.experts) return;
-  if (request.ablation != Ablation::zero) fail("experts are left out, so the ablation is zero");
+  if (request.ablation != Ablation::zero) fail("experts can only be left out: <ablate> zero");
   const Tensor x = layers.embedded().x;
   for (std::size_t n = 0; n < layers.count(); ++n)
     if (layers.layer(n, x).block->mixture) return;
@@ -209,9 +209,9 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   std::vector<double> factors;
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
-    std::optional<WeightedExperts> experts;
-    if (request.experts && layer.block->mixture) experts.emplace(layer, request.threads);
-    direct.enter(layer, experts ? &*experts : nullptr);
+    std::optional<ChosenByTokens> choice;
+    if (request.experts && layer.block->mixture) choice.emplace(layer, request.threads);
+    direct.enter(layer, choice ? &*choice : nullptr);
     factors.push_back(layer.block->stream_scale);
     if (n == 0 && direct.known()) parts.add(Component::embed);
     for (std::size_t h = 0; h < layer.dims.H; ++h)
@@ -226,8 +226,8 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
       parts.add(Component::mlp, n, {}, [&ablations, n](std::size_t threads) {
         return ablations.stream_without_mlp(n, threads);
       });
-    const std::set<std::size_t> chosen = experts ? experts->chosen() : std::set<std::size_t>();
-    for (std::size_t e = 0; experts && e < layer.dims.E; ++e)
+    const std::set<std::size_t> chosen = choice ? choice->chosen() : std::set<std::size_t>();
+    for (std::size_t e = 0; choice && e < layer.dims.E; ++e)
       if (!chosen.contains(e))
         parts.add_idle(Component::expert, n, e, ablations.clean_rows());
       else

@@ -100,8 +100,8 @@ inline constexpr std::array<EffectColumn, 5> effect_columns{
      {"change", &Effect::change}}};
 
 /// Every part of every layer, in the order of layers, then the set; each at every place, in their
-/// order. An expert that no token chose has effects of 0. Nothing before the layer of a part is computed again. Throws Error where the text is not
-/// enough for the ablation.
+/// order. An expert that no token chose has effects of 0. Nothing before the layer of a part is
+/// computed again. Throws Error where the text is not enough for the ablation.
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request);
 
 /// Adds texts to the means that parts of all texts are replaced by, and the places of the set.

@@ -4,48 +4,55 @@
 
 namespace mha {
 
-WeightedExperts::WeightedExperts(const Layer& layer, std::size_t threads) : layer_(layer) {
+ChosenByTokens::ChosenByTokens(const Layer& layer, std::size_t threads) : dims_(layer.dims) {
   using enum Stage;
-  const Trace traced = trace(layer, {experts, expert_weights, expert_out, mlp_out}, {}, threads);
+  for (std::size_t b = 0; b < dims_.B; ++b) lengths_.push_back(layer.length_of(b));
+  const Trace traced = trace(layer, {experts, expert_weights}, {}, threads);
   experts_ = traced.value(experts), weights_ = traced.value(expert_weights);
-  results_ = traced.value(expert_out), mlp_out_ = traced.value(mlp_out);
 }
 
-std::set<std::size_t> WeightedExperts::chosen() const {
-  const Dims& d = layer_.dims;
+std::set<std::size_t> ChosenByTokens::chosen() const {
   std::set<std::size_t> list;
-  for (std::size_t b = 0; b < d.B; ++b)
-    for (std::size_t i = b * d.T * d.n; i < (b * d.T + layer_.length_of(b)) * d.n; ++i)
+  for (std::size_t b = 0; b < dims_.B; ++b)
+    for (std::size_t i = b * dims_.T * dims_.n; i < (b * dims_.T + lengths_[b]) * dims_.n; ++i)
       list.insert(static_cast<std::size_t>(value_at(experts_, i)));
   return list;
 }
 
-std::optional<DoubleRow> WeightedExperts::of(std::size_t expert, std::size_t row) const {
-  const std::size_t n = layer_.dims.n, width = results_.count() / experts_.count();
-  for (std::size_t j = row * n; j < (row + 1) * n; ++j) {
-    if (value_at(experts_, j) != static_cast<double>(expert)) continue;
-    // Where the weight is in the expert's input, its result has it.
-    const double weight = layer_.block->mixture->routing.weighs_input ? 1 : value_at(weights_, j);
-    DoubleRow part = row_of(results_, j, width);
-    for (double& number : part) number *= weight;
-    return part;
-  }
+Tensor ChosenByTokens::weights_without(std::size_t expert) const {
+  std::vector<double> numbers(weights_.count());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = value_at(experts_, i) == static_cast<double>(expert) ? 0 : value_at(weights_, i);
+  return convert(Tensor::of<double>({dims_.B, dims_.T, dims_.n}, numbers), weights_.dtype());
+}
+
+std::optional<std::size_t> ChosenByTokens::place_of(std::size_t expert, std::size_t row) const {
+  for (std::size_t j = row * dims_.n; j < (row + 1) * dims_.n; ++j)
+    if (value_at(experts_, j) == static_cast<double>(expert)) return j;
   return std::nullopt;
 }
 
-DoubleRow WeightedExperts::whole(std::size_t row) const {
-  return row_of(mlp_out_, row, mlp_out_.count() / (experts_.count() / layer_.dims.n));
+WeightedExperts::WeightedExperts(const Layer& layer, const ChosenByTokens& choice,
+                                 std::size_t threads)
+    : choice_(choice),
+      weighs_input_(layer.block->mixture->routing.weighs_input),
+      width_(layer.dims.d_out) {
+  using enum Stage;
+  const Trace traced = trace(layer, {expert_out, mlp_out}, {}, threads);
+  results_ = traced.value(expert_out), mlp_out_ = traced.value(mlp_out);
 }
 
-Tensor WeightedExperts::mlp_without(std::size_t expert) const {
-  const std::size_t rows = experts_.count() / layer_.dims.n, width = mlp_out_.count() / rows;
-  std::vector<double> numbers(mlp_out_.count());
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::optional<DoubleRow> part = of(expert, row);
-    for (std::size_t i = 0; i < width; ++i)
-      numbers[row * width + i] = value_at(mlp_out_, row * width + i) - (part ? (*part)[i] : 0);
-  }
-  return convert(Tensor::of<double>(mlp_out_.shape(), numbers), mlp_out_.dtype());
+std::optional<DoubleRow> WeightedExperts::of(std::size_t expert, std::size_t row) const {
+  const std::optional<std::size_t> place = choice_.place_of(expert, row);
+  if (!place) return std::nullopt;
+  DoubleRow part = row_of(results_, *place, width_);
+  // Where the weight is in the expert's input, its result has it.
+  for (double& number : part) number *= weighs_input_ ? 1 : choice_.weight(*place);
+  return part;
+}
+
+DoubleRow WeightedExperts::whole(std::size_t row) const {
+  return row_of(mlp_out_, row, width_);
 }
 
 } // namespace mha

@@ -48,7 +48,7 @@ std::string units_text(const std::vector<EffectColumn>& columns, const std::stri
   return text;
 }
 
-/// Adds the columns that name a line's part: for programs part, layer and head first, in tables the
+/// Adds the columns that name a line's part: for programs part, layer, head and expert first, in tables the
 /// place.
 void add_names(ColumnsOf<EffectLine>& columns, const EffectsView& view, std::size_t width) {
   using Line = EffectLine;
@@ -83,7 +83,7 @@ bool has_bar(const Effect& effect) {
   return effect.part == Component::head || effect.part == Component::expert;
 }
 
-/// A bar for each head and each expert, as long as its first number among those of all heads.
+/// A bar for each head and each expert, as long as its first number among those of all heads and experts.
 ColumnOf<EffectLine> bars(const std::vector<Effect>& effects, const EffectColumn& first) {
   const auto size = [first](const Effect& one) {
     return std::abs((one.*first.number).value_or(0));

@@ -208,10 +208,56 @@ TEST_CASE("gates: results of a model's own modules are the steps that its file t
   const Folder folder;
   const std::string path = model("mimo_v2_flash"), ids = "3,7,9,12", dump = folder.path("v.npz");
   REQUIRE(run({"dump", path, "--ids", ids, "-s", "v", "-o", dump, "-q"}).code == 0);
+  // A module's result that is bound, which is before the factor; and beside the values after it.
+  const std::string raw = folder.path("raw.npy"), both = folder.path("both.npz");
+  REQUIRE(shell("/usr/bin/python3 -c \"import numpy as np; v = np.load('" + dump +
+                "')['layers.1.v']; r = v.transpose(1, 0, 2).reshape(v.shape[1], -1) / 0.707; "
+                "np.save('" +
+                raw + "', r.astype('f4')); np.savez('" + both +
+                "', **{'layers.1.v': v, 'model.layers.1.self_attn.v_proj': r.astype('f4')})\"")
+              .code == 0);
+  for (const std::string& against : {"layers.1.self_attn.v_proj=" + raw, both}) {
+    const Result before = run({"diff", path, "--ids", ids, "--layer", "1", "--against", against});
+    INFO(against << before.out << before.err);
+    CHECK(before.code == 0);
+  }
   const Result as_they_are = run({"diff", path, "--ids", ids, "--layer", "1", "--against",
                                   "layers.1.self_attn.v_proj=" + dump + ":layers.1.v"});
   INFO(as_they_are.out << as_they_are.err);
   CHECK(as_they_are.code == 0);
+}
+
+TEST_CASE("gates: names of modules and their sides in a lone layer's reference", "[gates]") {
+  if (models().empty()) return;
+  const Folder folder;
+  const std::string path = model("qwen3_next-wide"), expected = path + "/expected.npz",
+                    file = folder.path("r.npz");
+  // Of `names` each is a name and the stage that is saved by it.
+  const auto diff = [&](const std::string& names) {
+    const Result made = shell("/usr/bin/python3 -c \"import numpy as np; e = np.load('" + expected +
+                              "'); np.savez('" + file +
+                              "', **{n: e['layers.3.' + s] for n, s in (" + names + ")})\"");
+    REQUIRE(made.code == 0);
+    return run({"diff", path, "--layer", "3", "X=" + expected + ":layers.3.resid_pre",
+                "--input-norm", "checkpoint", "--against", file});
+  };
+  const auto code = [&](const std::string& names, int wanted) {
+    const Result result = diff(names);
+    INFO(names << "\n" << result.out << result.err);
+    CHECK(result.code == wanted);
+    return result.out;
+  };
+  // W_o forgotten: the heads are as wide together as the model.
+  code("('attn.output', 'concat'), ('k', 'k')", 1);
+  code("('self_attn.output', 'concat'), ('k', 'k')", 1);
+  code("('A.output', 'output'), ('context.output', 'output')", 0);
+  code("('self_attn.o_proj.input', 'concat'), ('self_attn.q_proj.input', 'x')", 0);
+  const std::string beside =
+      code("('input_layernorm.input', 'resid_pre'), ('mlp.output', 'x'), ('k', 'k')", 0);
+  CHECK_THAT(beside, Contains("mlp.output (no step of attention alone)"));
+  // A port that splits q_proj itself.
+  code("('q_proj', 'q'), ('k', 'k')", 0);
+  code("('q_proj', 'gate'), ('k', 'k')", 1);
 }
 
 TEST_CASE("gates: a bias without its gate", "[gates]") {

@@ -269,6 +269,14 @@ TEST_CASE("mixture: effects of each expert, left out for the tokens that chose i
   CHECK(run({"effects", model("mixtral"), "--ids", "3,7", "--experts", "--per-position", "--query",
              "all", "--top", "5"})
             .code == 0);
+  // After a patch of the sum nothing reads an expert's result.
+  const Result patched = run({"effects", model("mixtral"), "--ids", "3,7,9", "--experts", "--patch",
+                              "layers.1.mlp_out = 0", "-f", "json"});
+  REQUIRE(patched.code == 0);
+  for (const auto& row : nlohmann::json::parse(patched.out))
+    CHECK_FALSE((row["part"] == "expert" && row["layer"] == 1));
+  refused({"effects", model("mixtral"), "--ids", "3,7", "--experts", "--grid", "kl"},
+          "--experts: a picture shows heads");
   refused({"effects", model("mixtral"), "--ids", "3,7", "--experts", "--ablate", "mean"},
           "--experts: an expert is left out for the tokens that chose it");
   refused({"effects", in_source("data/bard-llama"), "--ids", "3,7", "--experts"},

@@ -85,7 +85,7 @@ def compare(program, folder, show):
             return f"left out: {str(left[:4])[:300]}", len(found)
         if show:
             print(subprocess.run(words, capture_output=True, text=True).stdout[:3000])
-        return f"exit {done.returncode}: {done.stderr[:300]}{done.stdout[:0]}", len(found)
+        return f"exit {done.returncode}: {done.stderr[:300]}", len(found)
 
 
 def main():

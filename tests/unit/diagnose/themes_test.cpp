@@ -36,8 +36,9 @@ TEST_CASE("every identifier is in the list once, planted by a test, and in the d
                       "experts.weigh_input"});
   // Gates and what else is new: tests/models/gated_mistakes.py.
   planted_ids.insert({"gate.missing", "gate.activation", "gate.place", "gate.input", "gate.rows",
-                      "v.factor", "v_norm.missing", "v_norm.keys", "head_norm.missing", "temperature.missing",
-                      "temperature.position", "window.chunks", "mlp.clamp", "block.stream_scale"});
+                      "v.factor", "v_norm.missing", "v_norm.keys", "head_norm.missing",
+                      "temperature.missing", "temperature.position", "window.chunks", "mlp.clamp",
+                      "block.stream_scale"});
   CHECK(planted_ids == listed);
   std::ifstream file(mha::test::source_folder() + "/docs/diagnose.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
