@@ -1,6 +1,5 @@
 #include <mha/model/ablations.hpp>
 
-#include <mha/model/weighted_experts.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -127,11 +126,9 @@ Tensor Ablations::stream_without_mlp(std::size_t n, std::size_t threads) const {
   return stream_from(n, changed, threads);
 }
 
-Tensor Ablations::stream_without_expert(std::size_t n, std::size_t expert,
-                                        std::size_t threads) const {
-  const Layer clean = layer(n).with(Stage::output, clean_[n].output);
-  const Tensor weights = ChosenByTokens(clean, threads).weights_without(expert);
-  Layer changed = clean;
+Tensor Ablations::stream_with_weights(std::size_t n, const Tensor& weights,
+                                      std::size_t threads) const {
+  Layer changed = layer(n).with(Stage::output, clean_[n].output);
   changed.patches.add(patch_from(changed, Stage::expert_weights, {}, weights));
   return stream_from(n, changed, threads);
 }

@@ -38,8 +38,8 @@ public:
   Tensor stream_without_heads(std::size_t n, const std::vector<std::size_t>& heads,
                               std::size_t threads) const;
   Tensor stream_without_mlp(std::size_t n, std::size_t threads) const;
-  /// The same without what an expert of layer n adds.
-  Tensor stream_without_expert(std::size_t n, std::size_t expert, std::size_t threads) const;
+  /// The same with other weights of a mixture's chosen experts: B, T, n.
+  Tensor stream_with_weights(std::size_t n, const Tensor& weights, std::size_t threads) const;
   /// The same with all places of the set replaced.
   Tensor stream_without_set() const;
 

@@ -209,9 +209,10 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   std::vector<double> factors;
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
-    std::optional<ChosenByTokens> choice;
-    if (request.experts && layer.block->mixture) choice.emplace(layer, request.threads);
-    direct.enter(layer, choice ? &*choice : nullptr);
+    std::shared_ptr<const ChosenByTokens> choice; // of the clean run, for all runs of the layer
+    if (request.experts && layer.block->mixture)
+      choice = std::make_shared<const ChosenByTokens>(layer, request.threads);
+    direct.enter(layer, choice.get());
     factors.push_back(layer.block->stream_scale);
     if (n == 0 && direct.known()) parts.add(Component::embed);
     for (std::size_t h = 0; h < layer.dims.H; ++h)
@@ -231,8 +232,8 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
       if (!chosen.contains(e))
         parts.add_idle(Component::expert, n, e, ablations.clean_rows());
       else
-        parts.add(Component::expert, n, e, [&ablations, n, e](std::size_t threads) {
-          return ablations.stream_without_expert(n, e, threads);
+        parts.add(Component::expert, n, e, [&ablations, n, e, choice](std::size_t threads) {
+          return ablations.stream_with_weights(n, choice->weights_without(e), threads);
         });
   }
   for (Component part : {Component::final_bias, Component::head_bias})

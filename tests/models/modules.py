@@ -64,7 +64,7 @@ def compare(program, folder, show):
         return "", 0
     lone = sorted(int(name.split(".")[1]) for name in expected if name.endswith(".x")) if "ids" not in expected else []
     with tempfile.TemporaryDirectory() as out:
-        path, text = os.path.join(out, "modules.npz"), os.path.join(out, "ids.npz")
+        path = os.path.join(out, "modules.npz")
         np.savez(path, **found)
         if lone:
             stream = f"{os.path.join(folder, 'expected.npz')}:layers.{lone[0]}.resid_pre"
