@@ -1,8 +1,8 @@
 #include "process.hpp"
 
 #include "progress.hpp"
-#include <mha/files/file.hpp>
 #include <mha/files/temporaries.hpp>
+#include <mha/system/file.hpp>
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -75,7 +75,7 @@ void end_by_fault(int signal) {
 }
 
 void bus_error(int signal, siginfo_t* info, void*) {
-  if (const char* message = io::shortened_file_at(info->si_addr)) {
+  if (const char* message = shortened_file_at(info->si_addr)) {
     while (!is_first()) ::pause();
     clear_progress();
     io::remove_temporaries();

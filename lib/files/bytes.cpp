@@ -3,9 +3,9 @@
 
 #include <mha/files/bytes.hpp>
 
-#include <mha/files/file.hpp>
 #include <mha/files/inputs.hpp>
 #include <mha/files/text.hpp>
+#include <mha/system/file.hpp>
 #include <mha/system/limits.hpp>
 
 #include <algorithm>
@@ -105,7 +105,7 @@ Bytes map(const File& file, std::string name, std::size_t size, const StreamLimi
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
   if (start == MAP_FAILED) return read_stream(file, std::move(name), limit);
   const auto* first = static_cast<const std::byte*>(start);
-  const auto noted = std::make_shared<const Mapping>(first, size, name);
+  const auto noted = std::make_shared<const Mapping>(first, size, shown(name));
   const std::shared_ptr<const std::byte> data(first, [size, noted](const std::byte* mapped) {
     ::munmap(const_cast<std::byte*>(mapped), size);
   });

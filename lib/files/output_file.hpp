@@ -1,8 +1,8 @@
 #pragma once
 // A file that appears only when it is complete: it is written under a temporary name, then renamed.
 
-#include <mha/files/file.hpp>
 #include <mha/files/temporaries.hpp>
+#include <mha/system/file.hpp>
 
 #include <atomic>
 #include <cstddef>

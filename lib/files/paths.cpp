@@ -1,8 +1,8 @@
 #include <mha/files/paths.hpp>
 
-#include <mha/files/file.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/file.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 #pragma once
 // Files and folders that must not outlive the program, however it ends.
 
-#include <mha/files/signal_list.hpp>
+#include <mha/system/signal_list.hpp>
 
 #include <csignal>
 #include <cstdint>

@@ -1,6 +1,5 @@
-#include <mha/files/file.hpp>
+#include <mha/system/file.hpp>
 
-#include <mha/files/text.hpp>
 #include <mha/system/error.hpp>
 
 #include <functional>
@@ -9,7 +8,7 @@
 
 #include <unistd.h>
 
-namespace mha::io {
+namespace mha {
 
 File::~File() {
   if (fd_ >= 0) ::close(fd_);
@@ -32,7 +31,7 @@ SignalList<Mapping::Range>& mapped_ranges() {
 Mapping::Mapping(const std::byte* start, std::size_t size, const std::string& name)
     : place_(mapped_ranges().add(
           std::make_unique<Range>(
-              Range{start, size, fmt::format("{}: became shorter while it was read", shown(name))})
+              Range{start, size, fmt::format("{}: became shorter while it was read", name)})
               .release())) {}
 
 Mapping::~Mapping() {
@@ -50,4 +49,4 @@ const char* shortened_file_at(const void* address) noexcept {
   return message;
 }
 
-} // namespace mha::io
+} // namespace mha

@@ -1,13 +1,13 @@
 #pragma once
 // Handles of open and mapped files, and the system's error texts.
 
-#include <mha/files/signal_list.hpp>
+#include <mha/system/signal_list.hpp>
 
 #include <cstddef>
 #include <string>
 #include <utility>
 
-namespace mha::io {
+namespace mha {
 
 /// Owns a file descriptor.
 class File {
@@ -35,6 +35,7 @@ std::string reason(int code);
 /// system sends SIGBUS, and the handler reports the file by its address.
 class Mapping {
 public:
+  /// `name`: as messages show it.
   Mapping(const std::byte* start, std::size_t size, const std::string& name);
   ~Mapping();
   Mapping(const Mapping&) = delete;
@@ -54,4 +55,4 @@ private:
 /// handlers of SIGBUS; the library installs none.
 const char* shortened_file_at(const void* address) noexcept;
 
-} // namespace mha::io
+} // namespace mha

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-namespace mha::io {
+namespace mha {
 
 /// A list of pointers to objects that their owners add and remove. Traversal needs neither locks
 /// nor memory. Places are reused and never freed.
@@ -38,4 +38,4 @@ private:
   std::atomic<Place*> first_ = nullptr;
 };
 
-} // namespace mha::io
+} // namespace mha
