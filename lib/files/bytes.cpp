@@ -100,12 +100,12 @@ Bytes read_small(const File& file, std::string name, std::size_t size) {
   return {std::move(name), data, size};
 }
 
-Bytes map(const File& file, std::string name, std::size_t size, const StreamLimit& limit) {
+Bytes map(File file, std::string name, std::size_t size, const StreamLimit& limit) {
   if (size == 0) return {std::move(name), memory(0), 0};
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
   if (start == MAP_FAILED) return read_stream(file, std::move(name), limit);
   const auto* first = static_cast<const std::byte*>(start);
-  const auto noted = std::make_shared<const Mapping>(first, size, shown(name));
+  const auto noted = std::make_shared<const Mapping>(first, size, std::move(file), shown(name));
   const std::shared_ptr<const std::byte> data(first, [size, noted](const std::byte* mapped) {
     ::munmap(const_cast<std::byte*>(mapped), size);
   });
@@ -193,7 +193,7 @@ Bytes read_bytes(const std::string& path, const StreamLimit& limit) {
   const auto size = static_cast<std::size_t>(status.st_size);
   note_input(path, status, whole && size >= mapped_from);
   if (whole && size < mapped_from) return read_small(file, std::move(name), size);
-  if (whole) return map(file, std::move(name), size, limit);
+  if (whole) return map(std::move(file), std::move(name), size, limit);
   return read_stream_once(file, path, std::move(name), limit);
 }
 

@@ -116,6 +116,8 @@ template <class T> void Schedule<T>::by_expert(Stage stage, Stage from,
     report_product(own.size(), map.W);
   };
   seconds_of_phase(stage) += seconds_of([&] {
+    for (std::size_t e = 0; e < maps.size(); ++e)
+      if (!of_expert[e].empty()) start_reading(maps[e].W);
     const std::vector<ExpertTask> tasks =
         tasks_of_experts(of_expert, out, threads(), PackedMatrix<T>::column_step);
     std::vector<StageSeconds> seconds(workers_for(tasks.size(), threads()));

@@ -15,11 +15,11 @@ std::size_t index_of(Routine routine) {
   return routine == Routine::fma ? 0 : 1;
 }
 
-/// Columns of a weight that are multiplied with at once: all of them, or, where they are converted
-/// first, as many as half a second cache holds until they are packed, in tiles.
+/// Columns of a weight that are multiplied with at once: all of them, or, where they are read or
+/// converted first, as many as half a second cache holds until they are packed, in tiles.
 template <class T> std::size_t columns_together(const Tensor& W, std::size_t all) {
   constexpr std::size_t step = 32, converted_bytes = 1 << 18;
-  if (W.dtype() == dtype_of<T>) return all;
+  if (W.dtype() == dtype_of<T> && !reads_from_file(W)) return all;
   const std::size_t depth = std::max<std::size_t>(1, W.shape()[0]);
   return std::max(step, converted_bytes / sizeof(T) / depth / step * step);
 }
@@ -43,22 +43,29 @@ template <class T> void WeightInUse<T>::prepare(Routine routine, const Tensor& W
 template <class T>
 void WeightInUse<T>::multiply(Matrix<const T> x, std::size_t first, Matrix<T> y) const {
   if (packed_) return packed_->matrix().multiply(x, 0, first, y);
-  if constexpr (std::is_same_v<T, float>)
-    if (routine_ == Routine::fma && x.rows <= most_bf16_rows)
-      if (const auto bits = bf16_columns(*W_, first, y.cols))
-        return multiply_bf16(kernels<float>(), x, *bits, y);
+  Buffer<std::byte> read;
   Buffer<T> memory;
   const std::size_t together = columns_together<T>(*W_, y.cols);
   for (std::size_t j = 0; j < y.cols; j += together) {
     const std::size_t n = std::min(together, y.cols - j);
-    const auto [b, transposed] = stored_columns<T>(*W_, first + j, n, memory);
-    PackedMatrix<T>(routine_, b, transposed, x.rows).multiply(x, 0, 0, y.cols_from(j, n));
+    const Tensor W = columns_for_one_use(*W_, first + j, n, read);
+    multiply_with(W, x, y.cols_from(j, n), memory);
   }
+}
+
+template <class T> void WeightInUse<T>::multiply_with(const Tensor& W, Matrix<const T> x,
+                                                      Matrix<T> y, Buffer<T>& memory) const {
+  if constexpr (std::is_same_v<T, float>)
+    if (routine_ == Routine::fma && x.rows <= most_bf16_rows)
+      if (const auto bits = bf16_columns(W)) return multiply_bf16(kernels<float>(), x, *bits, y);
+  const auto [b, transposed] = stored_columns<T>(W, 0, y.cols, memory);
+  PackedMatrix<T>(routine_, b, transposed, x.rows).multiply(x, 0, 0, y);
 }
 
 template <class T> void Linear<T>::prepare(const Usage& usage) {
   bias_in_use_ = convert(bias_, dtype_of<T>);
   if (W_.empty() || usage.rows == 0) return;
+  start_reading(W_);
   for (const Routine routine : {Routine::fma, Routine::bf16x3})
     if (std::ranges::any_of(usage.batches,
                             [&](std::size_t batch) { return routines_.of(batch) == routine; }))

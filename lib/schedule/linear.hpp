@@ -23,6 +23,9 @@ public:
   void multiply(Matrix<const T> x, std::size_t first, Matrix<T> y) const;
 
 private:
+  /// y = x W, converted into `memory` first where that is needed.
+  void multiply_with(const Tensor& W, Matrix<const T> x, Matrix<T> y, Buffer<T>& memory) const;
+
   Routine routine_ = Routine::fma;
   const Tensor* W_ = nullptr;
   std::shared_ptr<const PackedWeight<T>> packed_;

@@ -1,6 +1,7 @@
 #include <mha/schedule/weight.hpp>
 
 #include <mha/system/clock.hpp>
+#include <mha/system/file.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/system/parallel.hpp>
 #include <mha/tensor/storage.hpp>
@@ -36,13 +37,35 @@ template <class T> StoredColumns<T> stored_columns(const Tensor& W, std::size_t 
   return {{to, rows, cols, stride}, transposed};
 }
 
-std::optional<Matrix<const std::uint16_t>> bf16_columns(const Tensor& W, std::size_t first,
-                                                        std::size_t n) {
+std::optional<Matrix<const std::uint16_t>> bf16_columns(const Tensor& W) {
   const auto [matrix, transposed, offset] = stored_form(W);
   if (matrix.dtype() != DType::bf16 || !transposed) return std::nullopt;
   const std::size_t width = matrix.shape()[1];
   const auto* bits = reinterpret_cast<const std::uint16_t*>(matrix.raw());
-  return Matrix<const std::uint16_t>{bits + (offset + first) * width, n, width, width};
+  return Matrix<const std::uint16_t>{bits + offset * width, W.shape()[1], width, width};
+}
+
+bool reads_from_file(const Tensor& W) {
+  const StoredMatrix stored = stored_form(W);
+  return stored.transposed && is_mapped(stored.matrix.raw());
+}
+
+void start_reading(const Tensor& W) {
+  if (!reads_from_file(W)) return;
+  const auto [matrix, transposed, offset] = stored_form(W);
+  const std::size_t row = matrix.shape()[1] * size_of(matrix.dtype());
+  will_read_mapped(matrix.raw() + offset * row, W.shape()[1] * row);
+}
+
+Tensor columns_for_one_use(const Tensor& W, std::size_t first, std::size_t n,
+                           Buffer<std::byte>& memory) {
+  if (!reads_from_file(W)) return columns_when_read(W, first, n);
+  const auto [matrix, transposed, offset] = stored_form(W);
+  const std::size_t row = matrix.shape()[1] * size_of(matrix.dtype());
+  std::byte* const to = memory.room_for(n * row);
+  read_mapped(matrix.raw() + (offset + first) * row, n * row, to);
+  const std::shared_ptr<const std::byte> lent(std::shared_ptr<void>(), to);
+  return transposed_when_read(Tensor(matrix.dtype(), {n, matrix.shape()[1]}, lent));
 }
 
 template <class T> PackedWeight<T>::PackedWeight(Routine routine, const Tensor& W, std::size_t rows,

@@ -27,10 +27,17 @@ template <class T> StoredColumns<T> stored_columns(const Tensor& W, std::size_t 
                                                    std::size_t n, Buffer<T>& memory,
                                                    std::size_t threads = 1);
 
-/// Columns [first, first + n) of a W that is stored transposed in bfloat16, by its bits; none of
-/// another.
-std::optional<Matrix<const std::uint16_t>> bf16_columns(const Tensor& W, std::size_t first,
-                                                        std::size_t n);
+/// A W that is stored transposed in bfloat16, by its bits; none of another.
+std::optional<Matrix<const std::uint16_t>> bf16_columns(const Tensor& W);
+
+/// Whether columns of W are rows of a mapped file.
+bool reads_from_file(const Tensor& W);
+/// Starts reading W, if columns_for_one_use will read it from its file.
+void start_reading(const Tensor& W);
+/// Columns [first, first + n) of W, for one use: read from its mapped file into `memory`, where it
+/// is stored so; else where they are.
+Tensor columns_for_one_use(const Tensor& W, std::size_t first, std::size_t n,
+                           Buffer<std::byte>& memory);
 
 /// A whole weight, converted and packed for products of `rows` rows in all.
 template <class T> class PackedWeight {

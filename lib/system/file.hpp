@@ -35,8 +35,9 @@ std::string reason(int code);
 /// system sends SIGBUS, and the handler reports the file by its address.
 class Mapping {
 public:
-  /// `name`: as messages show it.
-  Mapping(const std::byte* start, std::size_t size, const std::string& name);
+  /// `name`: as messages show it. The file stays open for read_mapped, unless the process has many
+  /// files open.
+  Mapping(const std::byte* start, std::size_t size, File file, const std::string& name);
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -44,12 +45,25 @@ public:
   struct Range {
     const std::byte* start;
     std::size_t size;
+    File file;
     std::string message; ///< made in advance, since a handler must not allocate memory
   };
 
 private:
   SignalList<Range>::Place& place_;
 };
+
+/// Whether the bytes at `from` are of a mapped file that read_mapped can read.
+bool is_mapped(const std::byte* from);
+
+/// Reads `size` bytes at `from`, which are of a mapped file, through the file into `to`. For bytes
+/// that are read once: the first touch of a page of a mapping costs the system as much as copying
+/// some of them, on virtual machines several. Throws Error if the file became shorter.
+void read_mapped(const std::byte* from, std::size_t size, std::byte* to);
+
+/// Starts reading what read_mapped will be asked for: it gets no more than that from a disk, where
+/// a system that guesses would read the neighbours of an expert, too.
+void will_read_mapped(const std::byte* from, std::size_t size);
 
 /// "PATH: became shorter while it was read" for an address in a mapped file, else nullptr. For
 /// handlers of SIGBUS; the library installs none.
