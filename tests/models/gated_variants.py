@@ -117,6 +117,9 @@ GATED_VARIANTS = [
             {"moe_router_logit_softcapping": 2.0}, "BF16", in_full("e_score"), shards=3),
     Variant("laguna-m.1", LAGUNA, "a gate an element; every layer full, yarn from rope_theta and rope_scaling; two dense layers; "
             "three texts, padded on the right", LAGUNA_M1, lengths=(9, 4, 7)),
+    Variant("laguna-m.1-published", LAGUNA, "config.json as published: one object of rope_parameters and sliding_window 0, no "
+            "layer_types", left_out("layer_types", gating="per-element", sliding_window=0, rope_parameters={
+                "full_attention": {**LAGUNA.config["rope_parameters"]["full_attention"], "partial_rotary_factor": 1.0}})),
     Variant("laguna-silent", LAGUNA, "gating, rope_parameters, layer_types, heads by layer, mlp_layer_types left out: a head, "
             "base 500000 on a half, full, one count, layer 0 dense; tied",
             left_out("gating", "gating_types", "rope_parameters", "layer_types", "num_attention_heads_per_layer",

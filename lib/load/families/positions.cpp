@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace mha::naming {
 
@@ -105,15 +106,18 @@ private:
   }
   /// The kind of this layer in layer_types, if rope_parameters have one object for each kind of
   /// layers; otherwise "".
+  /// The kind of this layer, if rope_parameters are one object for each kind. One object alone is
+  /// that of all layers where no layer_types name others.
   std::string own_layer_type() const {
     const Group& group = to_.group();
-    const bool by_type = std::ranges::any_of(*group.config, [](const auto& member) {
-      const std::string name = own_name(member.first);
-      return name.starts_with("rope_parameters.full_attention.") ||
-             name.starts_with("rope_parameters.sliding_attention.");
-    });
-    if (!by_type) return "";
+    std::set<std::string> kinds;
+    for (const auto& [key, value] : *group.config)
+      for (const std::string_view kind : {"full_attention", "sliding_attention"})
+        if (own_name(key).starts_with(fmt::format("rope_parameters.{}.", kind)))
+          kinds.emplace(kind);
+    if (kinds.empty()) return "";
     const auto types = group.configured("layer_types");
+    if (!types && kinds.size() == 1) return *kinds.begin();
     const auto layer = group.number();
     return types && layer ? element(*types, *layer).value_or(std::string(unknown))
                           : std::string(unknown);

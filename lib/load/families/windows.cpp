@@ -42,10 +42,8 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
 }
 
 void set_window(LayerReading& to, Slides slides, std::size_t otherwise, bool by_itself) {
-  // llama.cpp writes 0 for no window; Transformers would hide every key.
-  const bool gguf = to.group().contents->format == "gguf";
-  const auto given = to.group().configured_count({"sliding_window", "sliding_window_size"},
-                                                 gguf ? 0 : 1);
+  const std::initializer_list<std::string_view> keys{"sliding_window", "sliding_window_size"};
+  const auto given = to.group().configured_count(keys, 0);
   if (!given && to.group().has_key("sliding_window")) otherwise = 0; // null
   // Qwen and SmolLM 3 use the window in the config only with use_sliding_window.
   const bool used = to.is_true({"use_sliding_window"}, by_itself && slides != upper_layers);
@@ -60,8 +58,11 @@ void set_window(LayerReading& to, Slides slides, std::size_t otherwise, bool by_
                       window, window - 1));
     return;
   }
-  if (window < 1) return;
   const std::optional<bool> sliding = is_sliding(to.group(), slides);
+  // llama.cpp writes 0 for no window; Transformers would hide every key, if some layer slides.
+  const bool gguf = to.group().contents->format == "gguf";
+  if (given == 0u && !gguf && sliding.value_or(true)) to.group().configured_count(keys, 1);
+  if (window < 1) return;
   if (!sliding)
     to.warn(message("some layers of this model see a window of {} keys, and this layer's number is "
                     "not known: all keys are seen; <window_left> {} chooses",

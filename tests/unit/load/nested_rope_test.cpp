@@ -42,6 +42,22 @@ TEST_CASE("rope_parameters by kind of layers: base and scaling are those of laye
   CHECK_THROWS_WITH(file.load(full), Catch::Contains("no layer_types give the kind"));
 }
 
+TEST_CASE("one object of rope_parameters alone is that of every layer where no layer_types are") {
+  const CanonicalLayer layer = rotary().set("rope_base", "777");
+  const auto loaded = [&](const std::string& others) {
+    Checkpoint file(R"({"model_type": "mistral", "num_attention_heads": 6, )" + others +
+                    R"("rope_parameters": {"full_attention": {"rope_theta": 777}}})");
+    file.linears("model.layers.0.self_attn.", projections, layer);
+    return file.load(layer);
+  };
+  CHECK(difference(loaded(R"("sliding_window": null, )").layer, layer) == "");
+  const std::string none = R"("sliding_window": 0, )"; // Transformers would hide every key
+  CHECK(difference(loaded(none + R"("layer_types": ["full_attention"], )").layer, layer) == "");
+  for (const char* types : {"", R"("layer_types": ["sliding_attention"], )"})
+    CHECK_THROWS_WITH(loaded(none + types),
+                      Catch::Contains("sliding_window is 0: a whole number from 1 on expected"));
+}
+
 TEST_CASE("a key inside rope_parameters that nothing reads is told") {
   const CanonicalLayer layer = rotary().set("rope_base", "777");
   Checkpoint file(
