@@ -136,7 +136,7 @@ void TextEffects::measure_pass(const TextLayers& layers) {
   cost_.pass_s += seconds, cost_.pass_cpu += cpu;
   std::size_t ablations = request_.effects.set.empty() ? 0 : 1;
   for (std::size_t n = 0; n < layers.count(); ++n) {
-    const Layer layer = layers.layer(n, layers.embedded().x);
+    const Layer layer = layers.sized(n);
     ablations += layer.dims.H + 1 + (layer.block->has_feed_forward() ? 1 : 0);
     if (request_.effects.experts) ablations += layer.dims.E;
   }

@@ -47,7 +47,7 @@ void Model::State::take_one_token() {
 }
 
 Layer Model::State::layer_of_one_token(std::size_t n) const {
-  return of_one_token->layer(n, of_one_token->embedded().x);
+  return of_one_token->sized(n);
 }
 
 Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared<State>()) {
@@ -115,7 +115,7 @@ Layer Model::layer(const LayerId& layer, const Tokens& tokens, const RunOptions&
       if (options.progress)
         options.progress(static_cast<double>(at.layer) / static_cast<double>(n));
     };
-    return layers->layer(n, advance(*layers, layers->embedded(), n, pass).x);
+    return layers->layer(advance(*layers, layers->embedded(), n, pass));
   });
 }
 

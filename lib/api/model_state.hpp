@@ -59,7 +59,7 @@ struct Run::State {
   std::shared_ptr<ValueRuns> values; ///< of runs without patches, which patches take values from
   std::vector<Patch> patches;
   std::size_t threads = 0;
-  std::vector<Tensor> streams; ///< before each layer, and after the last; empty: not kept
+  std::vector<Residual> streams; ///< before each layer, and after the last; empty: not kept
   /// By layer, then the model's end; none: nothing was asked for there.
   std::vector<std::optional<Cache>> kept;
   std::vector<Note> doubts; ///< of the values of patches

@@ -225,8 +225,8 @@ UnpatchedValues value_of(const Run::State& run, const Patch::State& patch, const
     const Run::State& other = *patch.other;
     require_same_texts(run, other, patch.edit.text);
     std::vector<api::PutPatch> put;
-    Layer other_layer = n < run.model->layers() ? other.layers->layer(n, other.streams[n])
-                                                : other.layers->ends(other.streams.back());
+    Layer other_layer = n < run.model->layers() ? other.layers->layer(other.streams[n])
+                                                : other.layers->ends(other.streams.back().x);
     api::patch_layer(other, other_layer, n, put);
     return whole_stage(other_layer, stage, run.threads);
   }

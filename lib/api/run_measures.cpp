@@ -77,7 +77,7 @@ Tensor Run::heads(std::string_view measure, const RunOptions& options) const {
     HeadTable table(*state_->model);
     for (std::size_t n = 0; n < state_->model->layers(); ++n) {
       if (state_->streams.empty()) fail("the run kept no streams, which heads are measured on");
-      Layer layer = state_->layers->layer(n, state_->streams[n]);
+      Layer layer = state_->layers->layer(state_->streams[n]);
       std::vector<api::PutPatch> put;
       api::patch_layer(*state_, layer, n, put);
       if (reads_tokens(asked)) label(layer, state_->tokens);

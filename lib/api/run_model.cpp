@@ -27,7 +27,7 @@ void require_room(const Run::State& run, const api::Wishes& wishes, bool streams
   std::size_t bytes = streams ? (layers + 1) * x.bytes() : 0;
   for (std::size_t n = 0; n <= layers; ++n)
     if (wishes.any(n)) {
-      Layer layer = n < layers ? run.layers->layer(n, x) : run.layers->ends(x);
+      Layer layer = n < layers ? run.layers->sized(n) : run.layers->ends(x);
       layer.misses_rollout = false; // it comes with the stream
       bytes += api::bytes_of(layer, wishes.of(n, layer));
     }
@@ -57,12 +57,12 @@ public:
           {run_->patches.begin() + static_cast<std::ptrdiff_t>(inherited), run_->patches.end()});
     else
       (void)api::first_patched(*run_->model, run_->patches); // throws Error for no such layer
-    Residual at = before_ ? Residual{before_->streams[first], first} : run_->layers->embedded();
+    Residual at = before_ ? before_->streams[first] : run_->layers->embedded();
     if (before_)
       streams_.assign(before_->streams.begin(),
                       before_->streams.begin() + static_cast<std::ptrdiff_t>(first));
     keep_before(first, at.rollout);
-    streams_.push_back(at.x);
+    streams_.push_back({at.x, at.layer, {}, at.keys});
     at = advance(*run_->layers, at, layers, pass_options());
     // Patches of the model's end are checked even if nothing of it is kept: logits() may read them
     // later.
@@ -88,7 +88,7 @@ private:
         keep_nothing();
         continue;
       }
-      Layer layer = run_->layers->layer(n, streams_[n]);
+      Layer layer = run_->layers->layer(streams_[n]);
       layer.rollout_before = rollout;
       put(layer, n);
       if (wishes_.any(n))
@@ -124,7 +124,7 @@ private:
       }
       // Without kept streams only the last one is needed.
       if (!options_.streams) streams_.clear();
-      streams_.push_back(at.x);
+      streams_.push_back({at.x, at.layer, {}, at.keys});
       report(at.layer);
     };
     return pass;
@@ -155,7 +155,7 @@ private:
   const Run::State* before_; ///< its streams are where this one begins; null: the embedding
   const RunOptions& options_;
   api::Wishes wishes_;
-  std::vector<Tensor> streams_;
+  std::vector<Residual> streams_;
   std::vector<PutPatch> put_;
   std::shared_ptr<Cache::State> state_; ///< of the layer that is computed
   std::optional<Trace> trace_;
@@ -177,7 +177,7 @@ Run computed_run(std::shared_ptr<Run::State> run, const Run::State* before,
 Layer Run::State::ends() const {
   if (streams.empty())
     fail("the run kept no streams: keep what is needed (logits), or leave streams at its default");
-  return layers->ends(streams.back());
+  return layers->ends(streams.back().x);
 }
 
 Tensor Run::State::known_logits() const {
@@ -277,7 +277,7 @@ Tensor Run::resid_before(std::int64_t layer) const {
            "after the last",
            layer, counted(state_->model->layers(), "layers"), count - 2, count - 1);
     const Tensor stream =
-        state_->streams[static_cast<std::size_t>(layer < 0 ? layer + count : layer)].read_only();
+        state_->streams[static_cast<std::size_t>(layer < 0 ? layer + count : layer)].x.read_only();
     return state_->tokens.batched() ? stream : stream.at(0);
   });
 }

@@ -74,8 +74,7 @@ StageWork work_of_pass(const TextLayers& layers, bool logits) {
     }
   };
   const Tensor stream = layers.embedded().x;
-  for (std::size_t n = 0; n < layers.count(); ++n)
-    add(layers.layer(n, stream), Stage::resid_post, {});
+  for (std::size_t n = 0; n < layers.count(); ++n) add(layers.sized(n), Stage::resid_post, {});
   const Layer ends = layers.ends(stream);
   if (logits) add(ends, Stage::logits, last_query(ends));
   return sum;
@@ -96,12 +95,10 @@ StageSeconds seconds_of_stages(const Timings& timings, std::size_t threads) {
 template <class T> PassSpeed measure(const TextLayers& layers, std::size_t threads,
                                      std::optional<std::size_t> repeat) {
   PassSpeed speed;
-  const Tensor stream = layers.embedded().x;
   for (std::size_t n = 0; n < layers.count(); ++n)
-    speed.layers.push_back({layers.texts().layers()[n],
-                            seconds_of([&] { static_cast<void>(layers.layer(n, stream)); }),
-                            {}});
-  if (threads == 0) threads = threads_for(layers.layer(0, stream));
+    speed.layers.push_back(
+        {layers.texts().layers()[n], seconds_of([&] { static_cast<void>(layers.sized(n)); }), {}});
+  if (threads == 0) threads = threads_for(layers.sized(0));
   Timings warm_up, runs;
   const Tensor first = run_once(layers, threads, warm_up);
   Machine<T> machine(threads);

@@ -126,6 +126,8 @@ void Counter::around() {
     linear(Stage::mlp_pre, mlp.in.W, rows);
     linear(Stage::mlp_up, mlp.up.W, rows);
     linear(Stage::mlp_out, mlp.out.W, rows);
+    linear(Stage::layer_add, layer_.block->supplement.in.W, rows);
+    linear(Stage::layer_add, layer_.block->supplement.out.W, rows);
     if (const Mixture* const mixture = layer_.block->mixture.get()) around(*mixture, rows);
   }
   if (layer_.ends) {
@@ -169,6 +171,7 @@ Phase phase_of(Stage stage) {
   case Stage::shared_up:
   case Stage::shared_gate:
   case Stage::shared_out:
+  case Stage::layer_add:
   case Stage::logits:
     return Phase::around;
   default:

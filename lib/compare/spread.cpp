@@ -86,7 +86,23 @@ void Variances::find(Stage stage) {
   if (!variances_.contains(stage)) variances_[stage] = found(stage);
 }
 
+/// The tokens' embedding for a layer is given, and another implementation makes it in steps: each
+/// number is taken to be rounded by a few units of its row.
+StageNumbers Variances::of_layer_embedding() const {
+  constexpr double units = 4;
+  const Tensor& given = layer_.given[index_of(Stage::layer_embed)];
+  const StageNumbers y = values_in_double(given);
+  StageNumbers variance = of_tensor(given), steps(y.size());
+  const std::size_t width = given.shape().back();
+  for (std::size_t first = 0; first < y.size(); first += width)
+    variance_of_given(kept_, units * kept_.half, false, &y[first], width, &steps[first]);
+  for (std::size_t i = 0; i < y.size(); ++i) variance[i] += steps[i];
+  return variance;
+}
+
 StageNumbers Variances::of_given(Stage stage) const {
+  if (stage == Stage::layer_embed && !by_.off.contains(stage) && !by_.typed.contains(stage))
+    return of_layer_embedding();
   const auto off = by_.off.find(stage), typed = by_.typed.find(stage);
   const Tensor& given = layer_.given[index_of(stage)];
   if (typed != by_.typed.end())
@@ -208,6 +224,7 @@ StageNumbers Variances::around_attention(Stage stage) {
   if (layer_.block && layer_.block->mixture && stage >= router && stage <= mlp_out)
     return of_mixture(stage);
   if (stage == mlp_act) return of_activation();
+  if (stage == layer_add) return of_supplement();
   if (stage == logits) return of_logits();
   if (stage == final)
     return of_norm(layer_.ends->final, values_in_double(layer_.ends->stream),

@@ -91,6 +91,8 @@ private:
   StageNumbers of_gated(Activation activation, std::size_t width, Stage pre, Stage up,
                         bool is_gated);
   StageNumbers of_expert_sum() const;
+  StageNumbers of_supplement();
+  StageNumbers of_layer_embedding() const;
   StageNumbers of_sum(Stage stage);
   StageNumbers of_logits();
   Layer with_tokens() const;

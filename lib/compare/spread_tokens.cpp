@@ -235,6 +235,31 @@ StageNumbers Variances::of_activation() {
   return of_norm(mlp.inner, act, std::move(variance));
 }
 
+/// Of what a layer adds of the tokens' embedding for it, whose inner steps are not stages.
+StageNumbers Variances::of_supplement() {
+  using enum Stage;
+  const Supplement& part = layer_.block->supplement;
+  const StageNumbers &given = values_.at(layer_embed), &of_given = variances_.at(layer_embed);
+  StageNumbers h = values_.at(residual), variance = variances_.at(residual);
+  const Stage added = has_step(layer_, mlp_add) ? mlp_add : mlp_out;
+  add_each(h, values_.at(added)), add_each(variance, variances_.at(added));
+  keep(variance, h);
+  StageNumbers z = multiplied(h, part.in.W, part.in.b);
+  variance = of_product(h, std::move(variance), part.in.W, z);
+  keep(variance, z);
+  through_activation(part.activation, part.in.out(), z, variance);
+  keep(variance, z);
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    variance[i] = variance[i] * given[i] * given[i] + z[i] * z[i] * of_given[i];
+    z[i] *= given[i];
+  }
+  keep(variance, z);
+  const StageNumbers y = multiplied(z, part.out.W, part.out.b);
+  variance = of_product(z, std::move(variance), part.out.W, y);
+  keep(variance, y);
+  return of_norm(part.norm, y, std::move(variance));
+}
+
 /// The variance of X + output and of the sums after a block; a post-norm block norms its sum.
 StageNumbers Variances::of_sum(Stage stage) {
   StageNumbers sum = stage == Stage::residual ? values_in_double(layer_.X) : StageNumbers(),

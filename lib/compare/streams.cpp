@@ -40,7 +40,8 @@ namespace {
 /// residual + the feed-forward's result, if a reference has both.
 std::optional<Tensor> sum_of_parts(const Layer& layer, const Reference& reference) {
   if (!layer.block ||
-      (layer.block->shape != BlockShape::pre && layer.block->shape != BlockShape::sandwich))
+      (layer.block->shape != BlockShape::pre && layer.block->shape != BlockShape::sandwich) ||
+      layer.block->stream_scale != 1 || layer.block->supplement.present())
     return std::nullopt;
   const ReferenceStage *residual = reference.find(Stage::residual),
                        *added = reference.find(

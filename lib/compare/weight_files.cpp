@@ -5,10 +5,10 @@
 #include <mha/formats/folder.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
-#include <mha/naming/fused.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/read_description.hpp>
 #include <mha/load/whole_model.hpp>
+#include <mha/naming/fused.hpp>
 
 #include <fmt/format.h>
 
@@ -189,10 +189,16 @@ private:
       add_norm(at + "pre_mlp_norm", block->pre_mlp_norm);
       add_norm(at + "post_mlp_norm", block->post_mlp_norm);
       add_norm(at + "post_block_norm", block->post_block_norm);
+      add_linear(at + "mlp.layer_in", block->supplement.in);
+      add_linear(at + "mlp.layer_out", block->supplement.out);
+      add_norm(at + "mlp.layer_norm", block->supplement.norm);
     }
     const Embedding& e = model.embedding();
     add("embed.token", e.tokens), add("embed.position", e.positions), add("embed.type", e.types);
     add_norm("embed.norm", e.norm), add_linear("embed.linear", e.projection);
+    const LayerEmbedding& by_layer = model.layer_embedding();
+    add("embed.layer", by_layer.table), add_linear("embed.layer_map", by_layer.map);
+    add_norm("embed.layer_norm", by_layer.norm);
     add_norm("final_norm", model.last_norm());
     const ModelHead& head = model.head();
     add_linear("head.dense", head.dense), add_norm("head.norm", head.norm);

@@ -52,7 +52,8 @@ private:
       add_rows<T>(rows[mlp_x], rows[from], rows[to]);
       return norm_.apply(rows, to, to);
     default:
-      return add_rows<T>(rows[residual], rows[from], rows[to]);
+      add_rows<T>(rows[residual], rows[from], rows[to]);
+      if (block_.supplement.present()) add_rows<T>(rows[to], rows[layer_add], rows[to]);
     }
   }
 

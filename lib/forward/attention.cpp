@@ -8,6 +8,7 @@
 #include <mha/forward/mixture.hpp>
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
+#include <mha/forward/supplement.hpp>
 #include <mha/schedule/schedule.hpp>
 
 // B batches, T queries, S keys, H heads over H_kv key/value heads, widths d_model, d_k, d_v. When,
@@ -159,6 +160,7 @@ template <class T> void transformer_block(const Layer& layer, const Clip& clip, 
   NormOf<T> post_attention_norm(block.post_attention_norm), pre_mlp_norm(block.pre_mlp_norm),
       post_mlp_norm(block.post_mlp_norm);
   AddTo<T> add_to_X(layer.X);
+  SupplementOf<T> supplement(layer, block.supplement);
   BlockSum<T> sum(block);
   const Stage into_mlp = block.shape == BlockShape::parallel ? resid_pre : residual;
 
@@ -173,7 +175,9 @@ template <class T> void transformer_block(const Layer& layer, const Clip& clip, 
                            {mlp_x, pre_mlp_norm, into_mlp}}}});     // norm(residual)
     block.mixture ? mixture(layer, *block.mixture, run)             // Σ weight · expert(mlp_x)
                   : dense(layer, block.mlp, run);                   // act(mlp_x W_in) W_out
+    run.show(layer_embed);                                          // of the tokens, unchanged
     run.together({{query, {{mlp_add, post_mlp_norm, mlp_out},       // norm(mlp_out)
+                           {layer_add, supplement, mlp_add},        // of the layer's embedding
                            {resid_post, sum, mlp_add}}}});          // residual + mlp_out
   });
   // clang-format on

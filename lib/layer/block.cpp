@@ -77,6 +77,9 @@ std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage) 
     return mixture && mixture->shared_gate.present();
   case Stage::mlp_add:
     return block->post_mlp_norm.present();
+  case Stage::layer_embed:
+  case Stage::layer_add:
+    return block->supplement.present();
   default:
     return std::nullopt;
   }

@@ -92,8 +92,8 @@ enum class ExpertWeight : std::uint8_t { as_is, renormalised, softmax_chosen };
 struct Routing {
   std::size_t chosen = 1; ///< n
   RouterScore score = RouterScore::softmax;
-  double softcap = 0;     ///< of the logits before their score, softcap · tanh(x / softcap); 0: none
-  Tensor bias;            ///< E, added to scores for choosing only; empty: none
+  double softcap = 0; ///< of the logits before their score, softcap · tanh(x / softcap); 0: none
+  Tensor bias;        ///< E, added to scores for choosing only; empty: none
   std::size_t groups = 1; ///< experts of the best `kept_groups` are chosen from
   std::size_t kept_groups = 1;
   GroupScore group_score = GroupScore::top_two;
@@ -124,6 +124,16 @@ struct Mixture {
   bool gated() const { return !up.empty(); }
 };
 
+/// What a layer adds of the tokens' embedding for it (Gemma 4), h being the stream with the
+/// feed-forward's result: layer_add = norm((act(h W_in) · layer_embed) W_out).
+struct Supplement {
+  LinearMap in, out; ///< d_model to d_layer, and back
+  Activation activation = Activation::gelu_tanh;
+  Norm norm;
+
+  bool present() const { return out.present(); }
+};
+
 /// A layer's surroundings. Attention's own norm is the layer's (input_norm).
 struct TransformerBlock {
   BlockShape shape = BlockShape::pre;
@@ -133,6 +143,7 @@ struct TransformerBlock {
   Norm post_block_norm;     ///< makes resid_post, in a post-norm block
   FeedForward mlp;
   std::shared_ptr<const Mixture> mixture; ///< in the place of `mlp`, or null
+  Supplement supplement;
   double stream_scale = 1; ///< of the stream after the block (Gemma 4's layer_scalar)
 
   /// Whether something follows attention: a dense feed-forward or a mixture.
@@ -164,6 +175,16 @@ struct Embedding {
 
   /// d_model.
   std::size_t width() const { return projection.present() ? projection.out() : tokens.shape()[1]; }
+};
+
+/// The tokens' embeddings for each layer (Gemma 4), x being what enters the first block:
+/// layer_embed = (norm(x W / √d_model) + scale · the token's row) / √2, columns of the layer.
+struct LayerEmbedding {
+  Tensor table;          ///< vocabulary, layers · d_layer
+  double scale = 1;      ///< √d_layer in the table's precision
+  LinearMap map;         ///< d_model to layers · d_layer
+  Norm norm;             ///< of d_layer numbers
+  std::size_t width = 0; ///< d_layer; 0: the model has none
 };
 
 /// What turns the last layer's stream into logits.

@@ -22,6 +22,7 @@ const std::array<DimInfo, dim_count> letters{{
     {r_kv, "r_kv", Axis::width, &Dims::r_kv, "compressed columns (r_kv)"},
     {d_pe, "d_pe", Axis::width, &Dims::d_pe, "shared columns of the key (d_pe)"},
     {d_ff, "d_ff", Axis::width, &Dims::d_ff, "columns (d_ff)"},
+    {d_layer, "d_layer", Axis::width, &Dims::d_layer, "columns of a layer's embedding (d_layer)"},
     {vocabulary, "vocabulary", Axis::width, &Dims::vocabulary, "tokens of a vocabulary"},
     {B, "B", Axis::batch, &Dims::B, "batch items"},
     {P, "P", Axis::key, &Dims::past, "past keys"},

@@ -30,6 +30,7 @@ enum class Dim : std::uint8_t {
   r_kv,
   d_pe,
   d_ff,
+  d_layer,
   vocabulary,
   B,
   P,
@@ -71,11 +72,12 @@ struct Dims {
   std::size_t d_model = 0; ///< width of X
   std::size_t d_k = 0, d_v = 0;
   std::size_t d_gate = 0; ///< numbers of a head's gate: d_v, or 1
-  std::size_t d_out = 0; ///< width of the output
+  std::size_t d_out = 0;  ///< width of the output
   std::size_t r_q = 0,
               r_kv = 0; ///< widths of latent attention's compressed queries, keys and values
   std::size_t d_pe = 0; ///< width of its part of the key that all heads share
   std::size_t d_ff = 0, vocabulary = 0; ///< of a layer of a whole model, and of its ends
+  std::size_t d_layer = 0;              ///< width of the tokens' embedding for a layer
   /// Of a mixture: experts, those chosen for a token, the width of one (then d_ff is n · I), and
   /// of the shared ones.
   std::size_t E = 0, n = 0, I = 0, I_shared = 0;

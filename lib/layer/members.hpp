@@ -43,11 +43,12 @@ template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
 /// use(member) for each of a part's members that decide a number.
 template <Is<Dims> L, class Use> void each_member(L& dims, Use&& use) {
   auto& [B, batched, T, S, past, extra, zero, S_all, H, H_kv, d_model, d_k, d_v, d_gate, d_out, r_q,
-         r_kv, d_pe, d_ff, vocabulary, E, n, I, I_shared] = dims;
+         r_kv, d_pe, d_ff, vocabulary, d_layer, E, n, I, I_shared] = dims;
   use(B), use(batched), use(T), use(S), use(past), use(extra), use(zero), use(S_all);
   use(H), use(H_kv), use(d_model), use(d_k), use(d_v), use(d_gate), use(d_out);
   use(r_q), use(r_kv), use(d_pe), use(d_ff), use(vocabulary);
   use(E), use(n), use(I), use(I_shared);
+  if (d_layer > 0) use(d_layer);
 }
 
 template <Is<Broadcast> L, class Use> void each_member(L& mask, Use&& use) {
@@ -105,12 +106,18 @@ template <Is<ExpertForm> L, class Use> void each_member(L& form, Use&& use) {
   use(activation), use(clamp), use(up_plus_one);
 }
 
+template <Is<Supplement> L, class Use> void each_member(L& part, Use&& use) {
+  auto& [in, out, activation, norm] = part;
+  use(in), use(out), use(activation), use(norm);
+}
+
 template <Is<TransformerBlock> L, class Use> void each_member(L& block, Use&& use) {
   auto& [shape, post_attention_norm, pre_mlp_norm, post_mlp_norm, post_block_norm, mlp, mixture,
-         stream_scale] = block;
+         supplement, stream_scale] = block;
   use(shape), use(post_attention_norm), use(pre_mlp_norm);
   use(post_mlp_norm), use(post_block_norm), use(mlp), use(mixture);
   use(stream_scale);
+  if (supplement.present()) use(supplement);
 }
 
 template <Is<ModelHead> L, class Use> void each_member(L& head, Use&& use) {

@@ -28,6 +28,14 @@ bool has_k_norm(const Layer& layer) {
 bool has_v_norm(const Layer& layer) {
   return !layer.v_norm_weight.empty();
 }
+/// Keys and values may come from another layer, after their norms and rotation: then this one makes
+/// none.
+bool makes_keys(const Layer& layer) {
+  return !layer.W_k.empty() || !(layer.has_given(k_rope) || layer.has_given(k_norm));
+}
+bool makes_values(const Layer& layer) {
+  return !layer.W_v.empty() || !layer.has_given(v_norm);
+}
 bool has_gate(const Layer& layer) {
   return !layer.W_gate.empty() || layer.has_given(gate);
 }
@@ -106,8 +114,8 @@ const std::array<StageInfo, stage_count> table{{
   {c_kv, "c_kv", Kind::token, Section::input, {T, r_kv}, "norm(x W_kv_a)", "compressed keys and values of latent attention", "if it has W_kv_a", {x}, "kv_a_layernorm", has_c_kv},
   {k_pe, "k_pe", Kind::token, Section::input, {T, d_pe}, "x W_kv_a", "the part of the key that has the position and is every head's, before its rotation", "if it has W_kv_a", {x}, "", has_c_kv},
   {q, "q", Kind::token, Section::heads, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {c_q}, "hook_q"},
-  {k, "k", Kind::token, Section::heads, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {c_kv, k_pe}, "hook_k"},
-  {v, "v", Kind::token, Section::heads, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {c_kv}, "hook_v value_states Vcur"},
+  {k, "k", Kind::token, Section::heads, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {c_kv, k_pe}, "hook_k", makes_keys},
+  {v, "v", Kind::token, Section::heads, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {c_kv}, "hook_v value_states Vcur", makes_values},
   {q_norm, "q_norm", Kind::token, Section::heads, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, "", has_q_norm},
   {k_norm, "k_norm", Kind::token, Section::heads, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, "", has_k_norm},
   {v_norm, "v_norm", Kind::token, Section::heads, {H_kv, S, d_v}, "norm(v)", "values after their normalisation", "if it has v_norm.weight", {v}, "", has_v_norm},
@@ -152,7 +160,9 @@ const std::array<StageInfo, stage_count> table{{
   {shared_out, "shared_out", Kind::token, Section::block, {T, d_out}, "shared_act W_out + b_out", "the shared experts' result, before their gate", "in a whole model, if a mixture has shared experts", {shared_act}, ""},
   {mlp_out, "mlp_out", Kind::token, Section::block, {T, d_out}, "mlp_act W_out + b_out", "the feed-forward's result", "in a whole model, if it has a feed-forward", {mlp_act, expert_out, expert_weights, shared_gate, shared_out}, "hook_mlp_out"},
   {mlp_add, "mlp_add", Kind::token, Section::block, {T, d_out}, "norm(mlp_out)", "what the feed-forward adds to the stream", "in a whole model, if a norm follows mlp_out", {mlp_out}, ""},
-  {resid_post, "resid_post", Kind::token, Section::block, {T, d_out}, "residual + mlp_out", "the stream after the layer", "in a whole model", {residual, mlp_add}, "hook_resid_post"},
+  {layer_embed, "layer_embed", Kind::token, Section::block, {T, Dim::d_layer}, "(norm(embed W) + row) / √2", "the tokens' embedding for this layer", "in a whole model, if its layers have embeddings", {}, "per_layer_input"},
+  {layer_add, "layer_add", Kind::token, Section::block, {T, d_model}, "norm((act(h W_in) · layer_embed) W_out)", "what the layer adds of it, h being residual + mlp_add", "in a whole model, if its layers have embeddings", {residual, mlp_add, layer_embed}, ""},
+  {resid_post, "resid_post", Kind::token, Section::block, {T, d_out}, "residual + mlp_out", "the stream after the layer", "in a whole model", {residual, mlp_add, layer_add}, "hook_resid_post"},
   {final, "final", Kind::token, Section::model, {T, d_model}, "norm(resid_post)", "the last layer's stream after the last norm", "of a whole model, if it ends with a norm", {}, ""},
   {logits, "logits", Kind::token, Section::model, {T, vocabulary}, "final W_U + b_U", "what is predicted, before the softmax", "of a whole model, if it has a head", {final}, ""},
   {weights_mean, "weights_mean", Kind::derived, Section::derived, {T, S_all}, "mean over heads of α", "the weights of all heads", "by name", {weights}, ""},

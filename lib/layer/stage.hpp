@@ -73,6 +73,8 @@ enum class Stage : std::uint8_t {
   shared_out,
   mlp_out,
   mlp_add,
+  layer_embed,
+  layer_add,
   resid_post,
   final,
   logits,

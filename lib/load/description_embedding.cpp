@@ -45,7 +45,12 @@ private:
     for (const char* key : {"base", "inclusive", "length"})
       if (const JsonTree* member = step.find(key); member && !sinusoid)
         member->refuse(fmt::format("{} is only for sinusoid", key));
-    if (adds_rows) {
+    for (const char* key : {"map", "map_norm"})
+      if (const JsonTree* member = step.find(key); member && !is_by_layer(step))
+        member->refuse(fmt::format("{} is only for a table by layer", key));
+    if (is_by_layer(step)) {
+      read_layer_table(step);
+    } else if (adds_rows) {
       if (has_norm_) step.refuse("a table after embed's norm is not supported yet");
       sinusoid ? read_sinusoid(step) : read_table(step);
       adds_after_linear_ = adds_after_linear_ || has_linear_;
@@ -66,11 +71,30 @@ private:
     if (norm.kind != "none") description_.norms.emplace("embed.norm", std::move(norm));
   }
 
+  static bool is_by_layer(const JsonTree& step) {
+    const JsonTree* const by = step.find("by");
+    return by && step.find("table") && by->is_text() && by->text == "layer";
+  }
+
+  /// Of the tokens' embeddings for each layer: their table, and a map and a norm.
+  void read_layer_table(const JsonTree& step) {
+    DescribedTensor table = parse_.tensor_named("embed.layer", *step.find("table"));
+    table.bias = "", table.layout = "io";
+    description_.tensors.emplace("embed.layer", std::move(table));
+    const JsonTree *map = step.find("map"), *norm = step.find("map_norm");
+    if (!map) step.refuse("a table by layer needs a map");
+    DescribedTensor described = parse_.tensor_named("embed.layer_map", *map);
+    described.bias = "", described.layout = "oi";
+    description_.tensors.emplace("embed.layer_map", std::move(described));
+    if (norm)
+      description_.norms.emplace("embed.layer_norm", parse_.norm("embed.layer_norm", *norm));
+  }
+
   void read_table(const JsonTree& step) {
     const JsonTree *by = step.find("by"), *scale = step.find("scale");
     const std::string kind = by ? by->as_text("by") : "token";
     if (kind != "token" && kind != "position" && kind != "type")
-      by->refuse(fmt::format("by is '{}': token, position or type expected", kind));
+      by->refuse(fmt::format("by is '{}': token, position, type or layer expected", kind));
     const std::string key = "embed." + kind;
     refuse_second_table(step, key, kind);
     if (has_linear_ && kind == "token")

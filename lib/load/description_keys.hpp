@@ -109,7 +109,9 @@ inline constexpr std::array tensor_keys{
 };
 inline constexpr std::array embed_keys{
   Key{"table", text_schema, "a matrix whose rows are added"},
-  Key{"by", R"({"enum": ["token", "position", "type"]})", "what chooses the row: the token's number, its position; type: the first row"},
+  Key{"by", R"({"enum": ["token", "position", "type", "layer"]})", "what chooses the row: the token's number, its position; type: the first row; layer: the token's number, whose row has columns for each layer"},
+  Key{"map", text_schema, "of a table by layer: the linear map of what enters the first layer"},
+  Key{"map_norm", norm_schema, "of a table by layer: the norm of the map's result"},
   Key{"sinusoid", R"({"enum": ["interleaved", "half"]})",
       "positions' rows that are computed: interleaved, sin and cos of a pair side by side; half, all sines, then all cosines"},
   Key{"base", value_schema, "of sinusoid; 10000 by default"},
@@ -142,6 +144,8 @@ inline constexpr std::array head_keys{
 /// Settings of layers that are read and not computed.
 inline constexpr std::array kind_settings{
   Key{"mixer", R"({"enum": ["softmax", "recurrent", "convolution"]})", "how tokens are mixed"},
+  Key{"keys", R"({"enum": ["own", "earlier"]})", "whose keys and values the heads read: the layer's own, or those of the last earlier layer of its keys_kind that has its own"},
+  Key{"keys_kind", value_schema, "a word for layers that may share keys"},
   Key{"experts_per_token", value_schema, "how many experts are chosen for a token"},
   Key{"router_score", value_schema, "softmax, sigmoid, sqrt_softplus or logits"},
   Key{"router_softcap", value_schema, "of the router's logits: softcap · tanh(x / softcap)"},
@@ -177,6 +181,8 @@ inline constexpr std::array layer_tensor_keys{
   Key{"mlp.in_up", tensor_schema, "both in one"},
   Key{"mlp.product_bias", tensor_schema, "added to the product of a gated feed-forward's factors"},
   Key{"mlp.out", tensor_schema, "the feed-forward's second map"},
+  Key{"mlp.layer_in", tensor_schema, "the first map of what a layer adds of the tokens' embedding for it"},
+  Key{"mlp.layer_out", tensor_schema, "the second"},
   Key{"mlp.stream_scale", tensor_schema, "one number that multiplies the stream after the layer"},
 };
 inline constexpr std::array layer_norm_keys{
@@ -184,6 +190,7 @@ inline constexpr std::array layer_norm_keys{
   Key{"post_norm", norm_schema, "of attention's output in a sandwich"},
   Key{"mlp.norm", norm_schema, "the same of the feed-forward"},
   Key{"mlp.post_norm", norm_schema, "of the feed-forward's output in a sandwich"},
+  Key{"mlp.layer_norm", norm_schema, "of what a layer adds of the tokens' embedding for it"},
   Key{"mlp.inner_norm", norm_schema, "of what mlp.out multiplies"},
 };
 // clang-format on

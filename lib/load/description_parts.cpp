@@ -258,7 +258,8 @@ std::string_view layout_of_key(std::string_view key) {
   if (key.starts_with("W_") || key.starts_with("index.W_")) return "oi";
   const std::string_view module = key.substr(0, key.find('.')), own = last_part(key);
   return is_one_of(module, {"mlp", "experts", "shared"}) &&
-                 is_one_of(own, {"in", "up", "in_up", "out", "out_stacked"})
+                 is_one_of(own,
+                           {"in", "up", "in_up", "out", "out_stacked", "layer_in", "layer_out"})
              ? "oi"
              : "";
 }

@@ -306,7 +306,11 @@ void note_identities(const NamedTensors& parts, const Identities& identities,
   const auto has = [&](std::string_view name) { return parts.contains(std::string(name)); };
   if (has("W_qkv") || (!has("W_q") && !has("W_k") && !has("W_v") && !has("W_kv_b"))) return;
   for (const Projection& projection : projections) {
-    if (projection.W == "W_o" || has(projection.W) || has(projection.stage) ||
+    // Given after their norm or rotation, keys and values are not made here.
+    const bool is_later = projection.W == "W_k"   ? has("k_norm") || has("k_rope")
+                          : projection.W == "W_v" ? has("v_norm")
+                                                  : false;
+    if (is_later || projection.W == "W_o" || has(projection.W) || has(projection.stage) ||
         has(projection.packed) || has(projection.fused))
       continue;
     if (has("X") && !identities.contains(projection.W))

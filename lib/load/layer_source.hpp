@@ -17,11 +17,12 @@ struct ReadLayer {
   LoadedLayer loaded;       ///< id, naming, origins, notes
   std::string input_source; ///< of the text that X in `parts` is from; "": none
   std::shared_ptr<const TransformerBlock> block; ///< where X is the stream, without a text
-  Identities identities;   ///< projections that the user declares so
+  Identities identities;                         ///< projections that the user declares so
   Sources::OfKind of_kind; ///< parts that are not computed; their tensors are not read yet
   std::vector<naming::TensorOfKind> kind_parts; ///< the tensors of `of_kind`
   bool without_attention = false;               ///< the layer has nothing but `kind_parts`
   std::vector<ModuleResult> results;            ///< of the layer
+  naming::MissingStages missing;                ///< that files, bindings or a text have to give
 
   /// Throws Error where the layer is of a kind that is not computed.
   void require_computed() const;

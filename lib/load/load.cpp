@@ -97,7 +97,7 @@ void LayerSource::add(NamedTensors& parts, const std::string& name, mha::NamedTe
 naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
                                                   ReadLayer& read_layer) const {
   auto& [parts, settings, labels, to, input_source, block, identities, of_kind, kind_parts,
-         without_attention, results] = read_layer;
+         without_attention, results, missing] = read_layer;
   std::vector<Note> of_model = require_naming_fits(layer);
   if (!request.for_texts) std::ranges::move(of_model, std::back_inserter(to.notes));
   naming::require_computed(layer.group);
@@ -119,6 +119,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
       of_kind.settings.push_back({name, value, origin});
   without_attention = read.parts.empty();
   kind_parts = std::move(read.of_kinds), results = std::move(read.results);
+  missing = std::move(read.missing);
   to.notes.insert(to.notes.end(), read.notes.begin(), read.notes.end());
   if (!request.for_texts) {
     naming::note_unread_settings(layer, to.notes);
@@ -268,7 +269,7 @@ std::vector<UnknownTensor> first_numbered_layer(const std::vector<io::Contents>&
 ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
   auto& [parts, settings, labels, to, input_source, block, identities, of_kind, kind_parts,
-         without_attention, results] = read_layer;
+         without_attention, results, missing] = read_layer;
   ++counts->made;
   to.id = id;
   to.naming = "canonical";

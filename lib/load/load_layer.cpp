@@ -20,6 +20,10 @@ void ReadLayer::take_input(const LayerInput& input) {
     parts["k_past"] = {input.past.k, input.source};
     parts["v_past"] = {input.past.v, input.source};
   }
+  if (!input.shared.k.empty()) {
+    parts["k_rope"] = {input.shared.k, input.source, true};
+    parts["v_norm"] = {input.shared.v, input.source, true};
+  }
   if (labels.tokens_source == input_source)
     labels.take("tokens", {input.labels, input.item_labels}, input.source);
   input_source = input.source;
@@ -69,6 +73,7 @@ namespace {
 /// Takes the sizes of a block's feed-forward.
 void take_widths(const TransformerBlock& block, Dims& dims) {
   if (block.mlp.present()) dims.d_ff = block.mlp.in.out();
+  if (block.supplement.present()) dims.d_layer = block.supplement.in.out();
   if (!block.mixture) return;
   const Mixture& mixture = *block.mixture;
   dims.E = mixture.in.size(), dims.n = mixture.routing.chosen, dims.I = mixture.in[0].out();
@@ -155,6 +160,10 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   else if (input)
     read->take_input(*input), read->list_origins();
   read->require_computed();
+  for (const Stage stage : read->missing.stages)
+    if (!read->parts.contains(std::string(name_of(stage))))
+      fail("{}: layer {}: {} is missing: {}", state_->contents[0].name, id, name_of(stage),
+           read->missing.why);
   if (tensors) *tensors = as_read(*read);
 
   LoadedLayer loaded = read->loaded;

@@ -16,6 +16,7 @@ using naming::Group;
 void WholeModel::read_ends() {
   const ModelReader reader(layers_[0].group, *description_);
   read_embedding(reader);
+  read_layer_embedding(reader);
   read_last_norm(reader);
   read_head(reader);
 }
@@ -42,6 +43,16 @@ Tensor WholeModel::no_tokens(const ModelReader& reader) const {
   }
   return Tensor(dtype, {0, width});
 }
+
+namespace {
+
+/// √n in the weights' precision: √3072 = 55.4256 is 55.5 in bfloat16.
+double rounded_root(std::size_t n, DType dtype) {
+  const double root = std::sqrt(static_cast<double>(n));
+  return value_at(convert(Tensor::of<double>({1}, std::span(&root, 1)), dtype), 0);
+}
+
+} // namespace
 
 void WholeModel::read_embedding(const ModelReader& reader) {
   const Group& group = layers_[0].group;
@@ -81,6 +92,21 @@ void WholeModel::read_embedding(const ModelReader& reader) {
   set_positions();
   if (description_->drops_mask) e.mask_token = mask_token();
   e.norm = reader.norm("embed.norm", normed);
+}
+
+void WholeModel::read_layer_embedding(const ModelReader& reader) {
+  if (!description_->tensor("embed.layer")) return;
+  LayerEmbedding& e = layer_embedding_;
+  e.table = reader.table("embed.layer");
+  const std::size_t columns = e.table.shape()[1], layers = layers_.size();
+  if (columns % layers != 0)
+    fail("{}: {} has rows of {} numbers: as many for each of {} layers expected",
+         layers_[0].group.contents->name, description_->tensor("embed.layer")->name, columns,
+         layers);
+  e.width = columns / layers;
+  e.scale = rounded_root(e.width, e.table.dtype());
+  e.map = reader.linear("embed.layer_map", width(), columns);
+  e.norm = reader.norm("embed.layer_norm", e.width);
 }
 
 void WholeModel::set_positions() {
@@ -231,8 +257,7 @@ void WholeModel::set_token_scale() {
   if (*scale == "sqrt_d_model")
     e.scale = root;
   else if (*scale == "rounded_sqrt_d_model")
-    // The factor has the weights' precision: √3072 = 55.4256 is 55.5 in bfloat16.
-    e.scale = value_at(convert(Tensor::of<double>({1}, std::span(&root, 1)), e.tokens.dtype()), 0);
+    e.scale = rounded_root(width(), e.tokens.dtype());
   else
     e.scale = description_->token_scale.number(group).value_or(1);
 }

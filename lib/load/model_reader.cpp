@@ -171,6 +171,16 @@ double ModelReader::stream_scale() const {
   return value_at(group_.read(*entry), 0);
 }
 
+Supplement ModelReader::supplement(std::size_t width) const {
+  Supplement part;
+  if (!description_.tensor("mlp.layer_in")) return part;
+  part.activation = activation(description_.activation);
+  part.in = linear("mlp.layer_in", width);
+  part.out = linear("mlp.layer_out", part.in.out(), width);
+  part.norm = norm("mlp.layer_norm", width);
+  return part;
+}
+
 TransformerBlock ModelReader::block(std::size_t width) const {
   TransformerBlock block;
   block.shape = description_.block;
@@ -186,6 +196,7 @@ TransformerBlock ModelReader::block(std::size_t width) const {
                         : block.shape == BlockShape::sandwich ? norm("mlp.post_norm", width)
                                                               : Norm{};
   if (after) block.post_block_norm = norm("mlp.norm", width);
+  block.supplement = supplement(width);
   block.stream_scale = stream_scale();
   // A norm that only multiplies, after each sublayer.
   const double scale = description_.residual_scale.number(group_).value_or(1);

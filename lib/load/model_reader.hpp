@@ -58,6 +58,8 @@ private:
   void refuse_experts() const;
   /// The limits of a dense feed-forward.
   Clamp clamp() const;
+  /// What the layer adds of the tokens' embedding for it; absent where it has none.
+  Supplement supplement(std::size_t width) const;
   /// What multiplies the stream after the block; 1 where nothing does.
   double stream_scale() const;
 

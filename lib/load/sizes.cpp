@@ -295,6 +295,11 @@ private:
     const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W,
                           const NamedTensor* source, Size& d) {
       std::size_t columns = 0;
+      // Keys and values that are given after their norm or rotation are not made here.
+      const bool is_later = stage == Stage::k
+                                ? given_.count(Stage::k_norm) || given_.count(Stage::k_rope)
+                                : given_.count(Stage::v_norm) > 0;
+      if (is_later && !part(W)) return;
       if (given_.count(stage)) {
         if (given_.at(stage) != packed) return; // per head: learned already
         from = part(packed), columns = width.value;

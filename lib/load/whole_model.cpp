@@ -1,6 +1,7 @@
 #include <mha/load/whole_model.hpp>
 
 #include <mha/load/families/config_keys.hpp>
+#include <mha/load/families/family_text.hpp>
 #include <mha/load/families/kinds.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/known_models.hpp>
@@ -115,9 +116,42 @@ WholeModel::WholeModel(const std::vector<Found>& found)
   require_covered(layers_[0]);
   description_ = naming::model_of(*layers_[0].family, layers_[0].group);
   for (const Found& layer : layers_) ids_.push_back(layer.id);
+  find_shared_keys();
   require_alike();
   read_ends();
   check_config();
+}
+
+/// A layer with "keys": "earlier" takes those of the last one before it that has its own and the
+/// same "keys_kind".
+void WholeModel::find_shared_keys() {
+  std::map<std::string, std::size_t> last; // with keys of its own, by kind
+  for (const Found& layer : layers_) {
+    const Group& group = layer.group;
+    const naming::Description& own = group.description
+                                         ? *group.description
+                                         : naming::description_of(*layer.family, group, false);
+    const auto setting = [&](const char* name) -> std::string {
+      const auto found = own.settings.find(name);
+      return found == own.settings.end() ? "" : found->second.value(group).value_or("");
+    };
+    const std::string kind = setting("keys_kind");
+    const std::size_t n = keys_of_.size();
+    if (setting("keys") != "earlier") {
+      last[kind] = n;
+      keys_of_.emplace_back();
+      continue;
+    }
+    const auto source = last.find(kind);
+    if (source == last.end())
+      fail("{}: layer {} takes the keys of an earlier one of its kind, and there is none; {}",
+           group.contents->name, n, give_X_instead);
+    keys_of_.emplace_back(source->second);
+  }
+}
+
+bool WholeModel::gives_keys(std::size_t number) const {
+  return std::ranges::find(keys_of_, std::optional(number)) != keys_of_.end();
 }
 
 /// Throws Error where a layer lacks a tensor that most layers have: it was lost.
@@ -213,8 +247,9 @@ void WholeModel::check_config() const {
   group.configured("head_dim"); // counts as read: check_layer compares it
   const auto first = block(0);
   if (first->mlp.present())
-    check({group.config_has("intermediate_size_mlp") ? "intermediate_size_mlp" // Llama 4's dense one
-                                                     : "intermediate_size"},
+    check({group.config_has("intermediate_size_mlp")
+               ? "intermediate_size_mlp" // Llama 4's dense one
+               : "intermediate_size"},
           first->mlp.in.out(), "numbers in the feed-forward");
   if (description_->tensor("W_router")) check_experts(*first);
   if (!embedding_.positions.empty())
@@ -255,8 +290,8 @@ void WholeModel::check_experts(const TransformerBlock& first) const {
        {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
     const std::optional<double> configured = group.configured_number({key});
     // A dense model of such a family.
-    const bool none = experts == 0 && (configured.value_or(0) <= 1 ||
-                                       group.configured("moe_layers") == "");
+    const bool none =
+        experts == 0 && (configured.value_or(0) <= 1 || group.configured("moe_layers") == "");
     if (configured && group.config_has(key) && !none && *configured != static_cast<double>(experts))
       fail("{}: config.json has {} {}, but the tensors have {} experts", group.contents->name, key,
            *configured, experts);

@@ -27,9 +27,15 @@ public:
   const std::vector<std::string>& layers() const { return ids_; }
   /// The block around the attention of layer `number`, counted in layers().
   std::shared_ptr<const TransformerBlock> block(std::size_t number) const;
+  /// The layer whose keys and values layer `number` takes, after their norms and rotation; none: it
+  /// makes its own.
+  std::optional<std::size_t> keys_of(std::size_t number) const { return keys_of_.at(number); }
+  /// Whether a later layer takes those of layer `number`.
+  bool gives_keys(std::size_t number) const;
   /// Its description for the checkpoint's config.
   const naming::Description& description() const { return *description_; }
   const Embedding& embedding() const { return embedding_; }
+  const LayerEmbedding& layer_embedding() const { return layer_embedding_; }
   /// Rows that are prepended to incoming vectors, (rows, d_model); empty: none.
   const Tensor& first_rows() const { return first_rows_; }
   const Norm& last_norm() const { return last_norm_; }
@@ -51,10 +57,12 @@ public:
   std::size_t vocabulary() const { return embedding_.tokens.shape()[0]; }
 
 private:
+  void find_shared_keys();
   void require_alike() const;
   void require_biases_alike() const;
   void read_ends();
   void read_embedding(const ModelReader& reader);
+  void read_layer_embedding(const ModelReader& reader);
   void read_last_norm(const ModelReader& reader);
   void read_head(const ModelReader& reader);
   /// Whether the head is the embedding by config.json, if it has that key.
@@ -71,8 +79,10 @@ private:
 
   std::vector<naming::Found> layers_;
   std::vector<std::string> ids_;
+  std::vector<std::optional<std::size_t>> keys_of_; ///< by layer
   std::shared_ptr<const naming::Description> description_;
   Embedding embedding_;
+  LayerEmbedding layer_embedding_;
   Tensor first_rows_;
   Norm last_norm_;
   ModelHead head_;

@@ -104,12 +104,12 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
     const bool has_mlp = layer(at.layer - 1).block->has_feed_forward();
     clean_.push_back({parts->value(Stage::head_out), parts->value(Stage::output),
                       has_mlp ? parts->value(Stage::mlp_out) : Tensor()});
-    streams_.push_back(at.x);
+    streams_.push_back(at);
   };
-  streams_.push_back(layers.embedded().x);
+  streams_.push_back(layers.embedded());
   if (request.next) next_ = std::make_unique<Streams>(request.next, request.threads);
   if (request.ablation == Ablation::resample) require_texts();
-  advance(layers, {streams_.front(), 0}, layers.count(), pass);
+  advance(layers, streams_.front(), layers.count(), pass);
   rows_ = PredictionRows(ends(), request.places, request.threads);
 }
 
@@ -148,7 +148,7 @@ Tensor Ablations::stream_without_set() const {
       layer.patches.add(std::move(patch));
     }
   };
-  const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), pass);
+  const Residual last = advance(layers_, streams_[first], layers_.count(), pass);
   for (std::size_t i = 0; i < set_.size(); ++i)
     if (!is_any_read(is_read[i]))
       fail("<together> {}: nothing that follows reads it; choose a stage that another is computed "
@@ -176,7 +176,7 @@ Tensor Ablations::of_next_texts(std::size_t n, Stage stage, const Tensor& clean)
   std::memcpy(values.raw_mutable(), clean.raw(), clean.bytes());
   const Kind kind = info_of(stage).kind;
   const Shape& shape = clean.shape(); // B, (heads,) rows, columns
-  const std::size_t B = own.size(), T = streams_[n].shape()[1];
+  const std::size_t B = own.size(), T = streams_[n].x.shape()[1];
   const bool by_token = kind != Kind::map && kind != Kind::row && shape[shape.size() - 2] == T;
   for (std::size_t b = 0; b < B; ++b) {
     const std::size_t from = next_ ? b : (b + 1) % B;
@@ -238,13 +238,13 @@ ResolvedEdit Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage,
 /// The last stream of a run from a changed layer on. The last layer computes only the rows of the
 /// predictions.
 Tensor Ablations::stream_from(std::size_t n, const Layer& changed, std::size_t threads) const {
-  const bool is_last = n + 1 == layers_.count();
-  const Tensor stream =
-      stream_after(changed, is_last ? positions_ : std::vector<std::size_t>(), threads);
   Advance pass;
   pass.threads = threads;
   pass.positions = positions_;
-  return advance(layers_, {stream, n + 1}, layers_.count(), pass).x;
+  pass.patch = [&](Layer& layer, std::size_t at) {
+    if (at == n) layer = changed;
+  };
+  return advance(layers_, streams_[n], layers_.count(), pass).x;
 }
 
 } // namespace mha

@@ -29,8 +29,8 @@ public:
   Ablations(const TextLayers& layers, const EffectsRequest& request);
 
   /// A layer with the clean stream before it, and the model's end.
-  Layer layer(std::size_t n) const { return layers_.layer(n, streams_[n]); }
-  Layer ends() const { return layers_.ends(streams_.back()); }
+  Layer layer(std::size_t n) const { return layers_.layer(streams_[n]); }
+  Layer ends() const { return layers_.ends(streams_.back().x); }
   const PredictionRows& clean_rows() const { return rows_; }
 
   /// The last stream, at the positions of the predictions, of a run with heads of layer n replaced;
@@ -60,7 +60,7 @@ private:
   const EffectsRequest& request_;
   std::vector<StageEdit> set_;
   std::vector<std::size_t> positions_; ///< of the predictions, in ascending order
-  std::vector<Tensor> streams_;        ///< of the clean run: before each layer, and after the last
+  std::vector<Residual> streams_;      ///< of the clean run: before each layer, and after the last
   std::vector<Clean> clean_;
   PredictionRows rows_;
   std::unique_ptr<Streams> next_; ///< of the texts whose values come in, if not the run's own

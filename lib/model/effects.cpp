@@ -119,9 +119,8 @@ void scale_direct(std::vector<Effect>& list, std::vector<double> factors) {
 void require_experts(const TextLayers& layers, const EffectsRequest& request) {
   if (!request.experts) return;
   if (request.ablation != Ablation::zero) fail("experts can only be left out: <ablate> zero");
-  const Tensor x = layers.embedded().x;
   for (std::size_t n = 0; n < layers.count(); ++n)
-    if (layers.layer(n, x).block->mixture) return;
+    if (layers.sized(n).block->mixture) return;
   fail("<experts>: no layer of this model has any");
 }
 

@@ -40,9 +40,9 @@ struct EffectsRequest {
   /// own value. Else both have one length.
   bool align_end = false;
   std::size_t first_text = 0; ///< what messages, `answer` and `versus` count texts from
-  TokenOfTexts answer; ///< whose logit is followed; none: the clean run's most probable token
-  TokenOfTexts versus; ///< its logit is subtracted
-  bool centre = false; ///< the vocabulary's mean logit is subtracted
+  TokenOfTexts answer;  ///< whose logit is followed; none: the clean run's most probable token
+  TokenOfTexts versus;  ///< its logit is subtracted
+  bool centre = false;  ///< the vocabulary's mean logit is subtracted
   bool experts = false; ///< each expert of mixtures is a part, too; for Ablation::zero
   std::size_t threads = 0;
   /// Gets the share that is done, 0 to 1, after each part.

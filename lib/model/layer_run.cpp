@@ -19,16 +19,25 @@ std::size_t block_of(Stage stage, std::size_t token) {
   return of_keys ? 0 : token / block_queries;
 }
 
-/// Copies a block's rows at `positions` (empty: all) to their places in a whole stage.
+std::size_t columns_of(const Dims& dims, Stage stage) {
+  const std::vector<Dim>& letters = info_of(stage).letters;
+  return dims.size_of(letters.back()) * (begins_with_heads(stage) ? dims.size_of(letters[0]) : 1);
+}
+
+/// Copies a block's rows, of queries those at `positions` (empty: all), to their places in a whole
+/// stage.
 void keep_rows(Tensor& stage, std::size_t item, std::span<const std::size_t> positions,
                const Slice& block) {
-  const std::size_t element = size_of(stage.dtype()), T = stage.shape()[1],
-                    bytes = stage.shape()[2] * element,
-                    stride = static_cast<std::size_t>(block.values.strides[0]) * element;
-  std::byte* const to = stage.raw_mutable() + (item * T + block.token) * bytes;
-  for (std::size_t t = 0; t < block.values.shape[0]; ++t)
-    if (positions.empty() || std::ranges::binary_search(positions, block.token + t))
-      std::memcpy(to + t * bytes, block.values.data + t * stride, bytes);
+  const ArrayView& values = block.values; // of one head, where the stage has heads
+  const std::size_t axis = values.shape.size() - 2, element = size_of(stage.dtype()),
+                    T = stage.shape()[1], row = stage.shape()[2] * element,
+                    bytes = values.shape[axis + 1] * element,
+                    stride = static_cast<std::size_t>(values.strides[axis]) * element;
+  const bool all = positions.empty() || begins_with_heads(block.stage);
+  std::byte* const to = stage.raw_mutable() + (item * T + block.token) * row + block.head * bytes;
+  for (std::size_t t = 0; t < values.shape[axis]; ++t)
+    if (all || std::ranges::binary_search(positions, block.token + t))
+      std::memcpy(to + t * row, values.data + t * stride, bytes);
 }
 
 } // namespace
@@ -112,7 +121,7 @@ std::vector<std::size_t> LayerRun::begin(const Layer& layer,
   // Zeros: padding keeps them, and so do rows that are never computed.
   if (kept_.empty())
     for (const Stage stage : outputs_) {
-      const Shape shape{dims_.B, dims_.T, dims_.size_of(info_of(stage).letters.back())};
+      const Shape shape{dims_.B, dims_.T, columns_of(dims_, stage)};
       const DType dtype = layer.dtype_of(stage);
       kept_.emplace(stage,
                     layer_->lengths.empty() ? Tensor(dtype, shape) : sparse_zeros(dtype, shape));

@@ -36,6 +36,8 @@ public:
   const Tensor& stream(std::size_t threads = 0, PhaseTimes* times = nullptr) {
     return kept(Stage::resid_post, threads, times);
   }
+  /// Another kept output: B, T and its columns, of heads side by side.
+  const Tensor& output(Stage stage, std::size_t threads = 0) { return kept(stage, threads); }
   /// The rollout after the layer: B, T, T.
   const Tensor& rollout(std::size_t threads = 0) { return kept(Stage::rollout, threads); }
 
@@ -54,7 +56,7 @@ private:
   std::size_t first_item_;
   std::vector<std::size_t> lengths_;
   std::optional<Layer> layer_;   ///< as long as some items are missing
-  std::map<Stage, Tensor> kept_; ///< B, T and a stage's width
+  std::map<Stage, Tensor> kept_; ///< B, T and a stage's columns, of its heads side by side
 
   std::mutex lock_;           ///< of what follows
   std::vector<bool> missing_; ///< items whose rows no computation makes or has made

@@ -78,14 +78,14 @@ void OpenedModel::add_times(const LayerTimes& times) {
 
 /// Brings the stream to a layer: from where it is, or from the beginning. A layer that was computed
 /// for an observer has already kept its stream.
-const Tensor& OpenedModel::stream_to(std::size_t number) {
+const Residual& OpenedModel::stream_to(std::size_t number) {
   if (stream_.x.empty() || stream_.layer > number) stream_ = layers_->embedded(), run_ = nullptr;
   to_ = std::max(to_, number);
   if (run_ && run_->keeps_stream() && stream_.layer < number) {
     LayerTimes times;
-    times.computed_s = seconds_of([&] { stream_.x = run_->stream(threads, &times.phases); });
-    if (rolls_) stream_.rollout = run_->rollout(threads);
-    ++stream_.layer, run_ = nullptr;
+    times.computed_s =
+        seconds_of([&] { move_past(*layers_, *run_, rolls_, threads, &times.phases, stream_); });
+    run_ = nullptr;
     add_times(times);
   }
   if (stream_.layer < number) {
@@ -95,7 +95,7 @@ const Tensor& OpenedModel::stream_to(std::size_t number) {
     pass.timed = [this](std::size_t, const LayerTimes& times) { add_times(times); };
     stream_ = advance(*layers_, std::move(stream_), number, pass);
   }
-  return stream_.x;
+  return stream_;
 }
 
 /// Whether a later layer, or the model's end, will be asked for.
@@ -132,14 +132,13 @@ LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::Source
     last_ = nullptr;
     const Tensor embedded = layers_->embedded().x;
     return with_new_warnings(layers_->load_ends(
-        embedded, sources_.needs_last_stream() ? stream_to(layers_->count()) : embedded));
+        embedded, sources_.needs_last_stream() ? stream_to(layers_->count()).x : embedded));
   }
   const std::size_t number = texts_->place_of(id);
-  LoadedLayer loaded = layers_->load(number, stream_to(number), parts);
+  LoadedLayer loaded = layers_->load(stream_to(number), parts);
   loaded.layer.rollout_before = stream_.rollout;
   StageSet outputs;
-  if (is_read_after(number)) outputs.add(Stage::resid_post);
-  if (is_read_after(number) && rolls_) outputs.add(Stage::rollout);
+  if (is_read_after(number)) outputs = outputs_of(*layers_, number, rolls_);
   run_ = last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), outputs);
   return with_new_warnings(std::move(loaded));
 }
@@ -168,14 +167,14 @@ ComputeLayer OpenedModel::compute() const {
 std::vector<Sources::SourceTensor> OpenedModel::tensors_of(const std::string& id) {
   if (!texts_) return sources_.tensors_of(id);
   const std::size_t number = texts_->place_of(id);
-  const LayerInput input = texts_->input(number, stream_to(number));
+  const LayerInput input = texts_->input(number, stream_to(number).x);
   return sources_.tensors_of(id, &input);
 }
 
 LoadedLayer OpenedModel::ends_after(std::size_t layers) {
   last_ = nullptr;
   LoadedLayer loaded;
-  loaded.layer = layers_->ends(stream_to(layers));
+  loaded.layer = layers_->ends(stream_to(layers).x);
   return with_new_warnings(std::move(loaded));
 }
 

@@ -77,7 +77,7 @@ private:
   std::shared_ptr<const TextLayers> layers_of(std::shared_ptr<const Texts> texts, bool kept) const;
   LoadedLayer with_new_warnings(LoadedLayer loaded);
   void continue_rollout(LoadedLayer& loaded);
-  const Tensor& stream_to(std::size_t number);
+  const Residual& stream_to(std::size_t number);
   void add_times(const LayerTimes& times);
   bool is_read_after(std::size_t number) const;
   PatchLayer patch_layer() const;

@@ -21,6 +21,7 @@ TextLayers::TextLayers(Sources sources, std::shared_ptr<const Texts> texts,
       edits_(std::move(edits)),
       patch_(std::move(patch)),
       keeps_(keeps),
+      embedded_for_(texts_->layers().size()),
       made_(texts_->layers().size() + 1) {}
 
 /// While `making_` is held.
@@ -53,31 +54,89 @@ void TextLayers::note(const LoadedLayer& loaded) const {
   for (const Note& note : loaded.notes) add_once(notes_, note);
 }
 
-LoadedLayer TextLayers::load(std::size_t n, const Tensor& x,
+/// The input of layer n. A layer that takes another one's keys and values gets zeros of their
+/// sizes, which give() replaces. While `making_` is held.
+LayerInput TextLayers::input(std::size_t n, const Tensor& x, const LayerPast& past) const {
+  LayerInput input = texts_->input(n, x, past);
+  if (const std::optional<std::size_t> source = texts_->model().keys_of(n)) {
+    std::optional<LayerPast>& zeros = zeros_of_keys_[*source];
+    if (!zeros) {
+      const Layer giver =
+          made(*source, texts_->input(*source, texts_->zeros()), true, nullptr).layer;
+      zeros = {Tensor(giver.dtype, giver.shape_of(Stage::k_rope)),
+               Tensor(giver.dtype, giver.shape_of(Stage::v_norm))};
+    }
+    input.shared = *zeros;
+  }
+  return input;
+}
+
+/// Gives a layer what it has from elsewhere in the model: another layer's keys and values, and the
+/// tokens' embedding for it. While `making_` is held.
+void TextLayers::give(Layer& layer, const Residual& before) const {
+  const std::size_t n = before.layer;
+  const auto give = [&](Stage stage, const Tensor& tensor) {
+    layer.given[index_of(stage)] = tensor;
+    layer.given_set.add(stage);
+  };
+  if (const std::optional<std::size_t> source = texts_->model().keys_of(n)) {
+    const SharedKeys& keys = before.keys.at(*source);
+    give(Stage::k_rope, keys.k), give(Stage::v_norm, keys.v);
+  }
+  if (texts_->model().layer_embedding().width == 0) return;
+  Tensor embedded = embedded_for_[n];
+  if (embedded.empty()) embedded = texts_->embedded_for(n, embedding_of_texts());
+  if (keeps_) embedded_for_[n] = embedded;
+  give(Stage::layer_embed, embedded);
+}
+
+LoadedLayer TextLayers::load(const Residual& before,
                              std::vector<Sources::SourceTensor>* parts) const {
   const std::lock_guard hold(making_);
-  return made(n, texts_->input(n, x), false, parts);
+  LoadedLayer loaded = made(before.layer, input(before.layer, before.x), false, parts);
+  give(loaded.layer, before);
+  return loaded;
 }
 
 LoadedLayer TextLayers::outline(std::size_t n) const {
   const std::lock_guard hold(making_);
-  return made(n, texts_->input(n, texts_->zeros()), true, nullptr);
+  return made(n, input(n, texts_->zeros()), true, nullptr);
 }
 
-Layer TextLayers::layer(std::size_t n, const Tensor& x, const LayerPast& past) const {
-  const std::lock_guard hold(making_);
+/// Layer n, which is kept; its inputs have no numbers. While `making_` is held.
+const Layer& TextLayers::kept(std::size_t n, const LayerPast& past) const {
   std::optional<Layer>& kept = made_[n];
   if (!kept) {
-    LoadedLayer loaded =
-        made(n, texts_->input(n, keeps_ ? texts_->zeros() : x, past), keeps_, nullptr);
+    LoadedLayer loaded = made(n, input(n, texts_->zeros(), past), true, nullptr);
     note(loaded);
-    if (!keeps_) return std::move(loaded.layer);
     kept = std::move(loaded.layer);
     kept->X = {}, kept->k_past = {}, kept->v_past = {};
   }
-  Layer layer = *kept;
-  layer.X = x;
-  if (!past.k.empty()) layer.k_past = past.k, layer.v_past = past.v;
+  return *kept;
+}
+
+Layer TextLayers::sized(std::size_t n) const {
+  const std::lock_guard hold(making_);
+  if (!keeps_) return made(n, input(n, texts_->zeros()), true, nullptr).layer;
+  Layer layer = kept(n, {});
+  layer.X = texts_->zeros();
+  return layer;
+}
+
+Layer TextLayers::layer(const Residual& before, const LayerPast& past) const {
+  const std::lock_guard hold(making_);
+  const std::size_t n = before.layer;
+  Layer layer;
+  if (keeps_) {
+    layer = kept(n, past);
+    layer.X = before.x;
+    if (!past.k.empty()) layer.k_past = past.k, layer.v_past = past.v;
+  } else {
+    LoadedLayer loaded = made(n, input(n, before.x, past), false, nullptr);
+    note(loaded);
+    layer = std::move(loaded.layer);
+  }
+  give(layer, before);
   return layer;
 }
 
@@ -123,11 +182,6 @@ std::vector<LayerWarnings> TextLayers::take_layer_warnings() const {
   return std::exchange(layer_warnings_, {});
 }
 
-Tensor stream_after(const Layer& layer, const std::vector<std::size_t>& positions,
-                    std::size_t threads) {
-  return LayerRun(layer, nullptr, {Stage::resid_post}, positions).stream(threads);
-}
-
 namespace {
 
 /// Keeps the keys and values of a layer for the tokens that come later.
@@ -161,27 +215,43 @@ private:
 
 } // namespace
 
+StageSet outputs_of(const TextLayers& layers, std::size_t n, bool rolls) {
+  StageSet outputs{Stage::resid_post};
+  if (rolls) outputs.add(Stage::rollout);
+  if (layers.texts().model().gives_keys(n)) outputs.add(Stage::k_rope).add(Stage::v_norm);
+  return outputs;
+}
+
+void move_past(const TextLayers& layers, LayerRun& run, bool rolls, std::size_t threads,
+               PhaseTimes* times, Residual& stream) {
+  stream.x = run.stream(threads, times);
+  if (rolls) stream.rollout = run.rollout(threads);
+  if (layers.texts().model().gives_keys(stream.layer))
+    stream.keys[stream.layer] = {run.output(Stage::k_rope, threads),
+                                 run.output(Stage::v_norm, threads)};
+  ++stream.layer;
+}
+
 Residual advance(const TextLayers& layers, Residual from, std::size_t to, const Advance& advance) {
-  for (; from.layer < to; ++from.layer) {
+  while (from.layer < to) {
+    const std::size_t n = from.layer;
     LayerPast past;
-    if (advance.past) advance.past->resize(layers.count()), past = (*advance.past)[from.layer];
+    if (advance.past) advance.past->resize(layers.count()), past = (*advance.past)[n];
     LayerTimes times;
     Layer layer;
-    times.made_s = seconds_of([&] { layer = layers.layer(from.layer, from.x, past); });
+    times.made_s = seconds_of([&] { layer = layers.layer(from, past); });
     layer.rollout_before = from.rollout;
-    if (advance.patch) advance.patch(layer, from.layer);
+    if (advance.patch) advance.patch(layer, n);
     Selection selection; // also of what is observed of the last layer
-    const bool is_last = from.layer + 1 == to;
+    const bool is_last = n + 1 == to;
     if (is_last && !advance.positions.empty())
       selection.query = IndexList::of_indices(advance.positions, message("<query>"));
-    StageSet outputs{Stage::resid_post};
-    if (advance.rolls) outputs.add(Stage::rollout);
-    LayerRun run(layer, layers.counts(), outputs,
+    LayerRun run(layer, layers.counts(), outputs_of(layers, n, advance.rolls),
                  is_last ? advance.positions : std::vector<std::size_t>());
     Several observers;
     std::optional<PastOf> own;
     if (advance.past) observers.add(own.emplace(layer));
-    if (Observer* const one = advance.observer ? advance.observer(layer, from.layer) : nullptr)
+    if (Observer* const one = advance.observer ? advance.observer(layer, n) : nullptr)
       observers.add(*one);
     times.computed_s = seconds_of([&] {
       if (observers.wants().any()) {
@@ -189,12 +259,11 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
         times.phases = run.compute(std::move(layer), plan, observers, advance.threads);
       }
       layer = {}; // so that the run releases tensors that it has read
-      from.x = run.stream(advance.threads, &times.phases);
-      if (advance.rolls) from.rollout = run.rollout(advance.threads);
+      move_past(layers, run, advance.rolls, advance.threads, &times.phases, from);
     });
-    if (own) (*advance.past)[from.layer] = own->take();
-    if (advance.timed) advance.timed(from.layer, times);
-    if (advance.arrived) advance.arrived({from.x, from.layer + 1, from.rollout});
+    if (own) (*advance.past)[n] = own->take();
+    if (advance.timed) advance.timed(n, times);
+    if (advance.arrived) advance.arrived(from);
   }
   return from;
 }
@@ -213,7 +282,7 @@ Residual Streams::before(std::size_t layer) {
 
 Layer Streams::layer(std::size_t number) {
   const Residual at = before(number);
-  return number < layers_->count() ? layers_->layer(number, at.x) : layers_->ends(at.x);
+  return number < layers_->count() ? layers_->layer(at) : layers_->ends(at.x);
 }
 
 Tensor Streams::stage(std::size_t number, Stage stage) {

@@ -9,6 +9,7 @@
 #include <mha/schedule/times.hpp>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,13 +18,21 @@
 
 namespace mha {
 
+/// Keys and values of a layer that later ones take: k_rope and v_norm, B, T, H_kv · d.
+struct SharedKeys {
+  Tensor k, v;
+};
+
 /// The residual stream of texts before layer `layer`, or after the last where `layer` is their
 /// number.
 struct Residual {
   Tensor x; ///< B, T, d_model; zeros in the padding
   std::size_t layer = 0;
   Tensor rollout = {}; ///< B, T, T: of the layers before, where a run rolls out
+  std::map<std::size_t, SharedKeys> keys = {}; ///< of the layers before, by their number
 };
+
+class LayerRun;
 
 /// Puts a run's patches on a layer; `id` is empty for the model's end. Returns the notes about
 /// their values, such as about the texts that these are from, each once and without those
@@ -45,13 +54,16 @@ public:
   const Texts& texts() const { return *texts_; }
   /// What enters the first layer.
   Residual embedded() const;
-  /// Layer n, which reads `x` (B, T, d_model), after `past`: of as many tokens each time. Throws
-  /// Error where it cannot be made.
-  Layer layer(std::size_t n, const Tensor& x, const LayerPast& past = {}) const;
-  /// The same with a stream without numbers, and the layer's notes.
+  /// The layer that reads a stream, after `past`: of as many tokens each time. Throws Error where
+  /// it cannot be made.
+  Layer layer(const Residual& before, const LayerPast& past = {}) const;
+  /// Layer n for its sizes and weights: its inputs have no numbers.
+  Layer sized(std::size_t n) const;
+  /// The same, not kept, with its notes.
   LoadedLayer outline(std::size_t n) const;
-  /// Layer n on `x`, not kept, with its notes; `parts`: gets its tensors as read from the files.
-  LoadedLayer load(std::size_t n, const Tensor& x,
+  /// The layer that reads a stream, not kept, with its notes; `parts`: gets its tensors as read
+  /// from the files.
+  LoadedLayer load(const Residual& before,
                    std::vector<Sources::SourceTensor>* parts = nullptr) const;
   /// The model's end, whose last norm and head read `x`.
   Layer ends(const Tensor& x) const;
@@ -68,8 +80,11 @@ public:
 
 private:
   const Tensor& embedding_of_texts() const;
+  LayerInput input(std::size_t n, const Tensor& x, const LayerPast& past = {}) const;
   LoadedLayer made(std::size_t n, const LayerInput& input, bool keeps,
                    std::vector<Sources::SourceTensor>* parts) const;
+  const Layer& kept(std::size_t n, const LayerPast& past) const;
+  void give(Layer& layer, const Residual& before) const;
   void note(const LoadedLayer& loaded) const;
 
   Sources sources_;
@@ -78,7 +93,10 @@ private:
   PatchLayer patch_;
   bool keeps_;
   mutable std::mutex making_;
-  mutable Tensor embedded_;                        ///< empty: not computed yet
+  mutable Tensor embedded_;                  ///< empty: not computed yet
+  mutable std::vector<Tensor> embedded_for_; ///< by layer; empty: not computed yet, or none
+  mutable std::map<std::size_t, std::optional<LayerPast>>
+      zeros_of_keys_;                              ///< by the layer that gives them
   mutable std::vector<std::optional<Layer>> made_; ///< the last one is the model's ends
   mutable std::vector<Note> notes_;
   mutable std::vector<LayerWarnings> layer_warnings_;
@@ -110,10 +128,12 @@ struct Advance {
   bool rolls = false;      ///< keeps the rollout beside the stream
 };
 
-/// The stream after a layer, B, T, d_model, at these positions, in ascending order; zeros at the
-/// others. Empty: all positions.
-Tensor stream_after(const Layer& layer, const std::vector<std::size_t>& positions,
-                    std::size_t threads = 0);
+/// What a layer that was computed leaves to those after it: the stream, the rollout where `rolls`,
+/// and keys that later ones take.
+StageSet outputs_of(const TextLayers& layers, std::size_t n, bool rolls);
+/// Moves a stream past the layer that `run` has computed, or computes.
+void move_past(const TextLayers& layers, LayerRun& run, bool rolls, std::size_t threads,
+               PhaseTimes* times, Residual& stream);
 
 /// The stream before layer `to`: each layer from `from` on reads the stream of the one before it.
 Residual advance(const TextLayers& layers, Residual from, std::size_t to,

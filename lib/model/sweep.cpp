@@ -225,10 +225,9 @@ std::vector<SweepPlace> places_of(const SweepPair& pair, const SweepRequest& req
   std::vector<SweepPlace> list;
   const std::size_t layers = pair.here->count();
   const bool by_layer = is_over(request, SweepAxis::layer);
-  const Tensor x = pair.here->embedded().x;
   for (std::size_t s = 0; s < request.stages.size(); ++s)
     for (std::size_t n = 0; n < (by_layer ? layers : 1); ++n) {
-      const PlaceCounts counts = place_counts(request.stages[s], pair.here->layer(n, x), request);
+      const PlaceCounts counts = place_counts(request.stages[s], pair.here->sized(n), request);
       for (std::size_t h = 0; h < counts.heads; ++h)
         for (std::size_t t = 0; t < counts.queries; ++t)
           for (std::size_t j = 0; j < counts.keys; ++j) {

@@ -73,6 +73,9 @@ public:
 
   /// What enters the first layer, computed: B, T, d_model; zeros in the padding.
   Tensor embedded() const;
+  /// The tokens' embeddings for a layer, B, T, d_layer, by what enters the first one; empty where
+  /// the model has none.
+  Tensor embedded_for(std::size_t number, const Tensor& embedded) const;
   /// A stream of these sizes without numbers. Throws Error where memory does not suffice.
   Tensor zeros() const;
   /// The input of layer `number`, which reads `stream` (B, T, d_model), after `past`.

@@ -3,6 +3,7 @@
 #include <mha/model/texts.hpp>
 
 #include <mha/forward/embedding.hpp>
+#include <mha/forward/supplement.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/system/one_of.hpp>
@@ -37,6 +38,15 @@ Tensor Texts::embedded() const {
   Embedding own = embedding();
   own.first_position += first_position_;
   return embed(own, ids_, weights_->dtype(), lengths_);
+}
+
+Tensor Texts::embedded_for(std::size_t number, const Tensor& embedded) const {
+  const LayerEmbedding& own = model().layer_embedding();
+  if (own.width == 0) return {};
+  if (of_rows_)
+    fail("{}: the model has embeddings of tokens for each layer: give token numbers, not vectors",
+         source_);
+  return embed_for_layer(own, number, ids_, embedded, lengths_);
 }
 
 /// Everything but the numbers of X.

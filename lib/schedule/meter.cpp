@@ -26,6 +26,8 @@ double work_around(const Layer& layer, const Plan& plan) {
       const FeedForward& mlp = layer.block->mlp;
       add(Stage::mlp_pre, mlp.in, rows), add(Stage::mlp_up, mlp.up, rows);
       add(Stage::mlp_out, mlp.out, rows);
+      add(Stage::layer_add, layer.block->supplement.in, rows);
+      add(Stage::layer_add, layer.block->supplement.out, rows);
       if (const Mixture* const mixture = layer.block->mixture.get()) {
         const std::size_t of_experts = rows * mixture->routing.chosen;
         add(Stage::router, mixture->router, rows);

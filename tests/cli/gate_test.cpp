@@ -27,7 +27,7 @@ const std::string& models() {
     const Result made =
         shell("/usr/bin/python3 tests/models/make.py " + folder.path() +
               " afmoe afmoe-wide laguna step3p5 step3p5-clamped mimo_v2_flash llama4_text"
-              " gemma4_text bailing_moe_v2 qwen3_next qwen3_next-wide");
+              " gemma4_text gemma4_text-e bailing_moe_v2 qwen3_next qwen3_next-wide");
     if (made.code != 0) WARN("no NumPy, so no checkpoints: " << made.err);
     return made.code == 0 ? folder.path() : std::string();
   }();
@@ -80,9 +80,9 @@ void refused(const std::vector<std::string>& words, const std::string& text) {
 TEST_CASE("gates: a token's bits depend on no neighbour, thread, part or stage", "[gates]") {
   if (models().empty()) return;
   const std::string stages = "q_norm,q_rope,v,gate,head_out,gated,head_norm,v_norm,output,"
-                             "resid_post";
-  for (const char* name :
-       {"afmoe", "laguna", "step3p5", "mimo_v2_flash", "llama4_text", "gemma4_text"}) {
+                             "layer_add,resid_post";
+  for (const char* name : {"afmoe", "laguna", "step3p5", "mimo_v2_flash", "llama4_text",
+                           "gemma4_text", "gemma4_text-e"}) {
     INFO(name);
     const Folder folder;
     const std::size_t T = sanitized ? 30 : 200;
@@ -99,12 +99,13 @@ TEST_CASE("gates: a token's bits depend on no neighbour, thread, part or stage",
     }
     // Every step asked for alone, of which only what it needs is read and computed.
     for (const io::Entry& entry : all.tensors) {
-      if (!entry.name.starts_with("layers.2.")) continue;
+      const bool is_third = entry.name.starts_with("layers.2.");
+      if (!is_third && !entry.name.starts_with("layers.3.")) continue;
       const std::string stage = entry.name.substr(9);
       if (stages.find(stage) == stages.npos) continue;
       INFO(stage);
       std::vector<std::string> alone = words;
-      alone.insert(alone.end(), {"--layer", "2", "-s", stage});
+      alone.insert(alone.end(), {"--layer", is_third ? "2" : "3", "-s", stage});
       CHECK(same_bits(tensor_in(dumped(folder, "alone.npz", alone), stage), entry.read()));
     }
     const io::Contents few = dumped(folder, "few.npz", {model(name), "--ids", ids_of(7)});

@@ -40,6 +40,8 @@ def results(folder, expected):
         path = name.removesuffix(".weight")
         if stage is None or f"layers.{n}.{stage}" not in expected:
             continue
+        if module in ("k_proj", "v_proj") and f"layers.{n}.scores" in expected and f"layers.{n}.{module[0]}" not in expected:
+            continue  # keys of an earlier layer: the module does not run
         given, weight = expected[f"layers.{n}.{stage}"], np.asarray(weights[name], float)
         if weight.ndim != 2:
             continue
@@ -56,11 +58,8 @@ def results(folder, expected):
 
 def compare(program, folder, show):
     expected = dict(np.load(os.path.join(folder, "expected.npz")))
-    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
-        config = json.load(file)
     found = results(folder, expected)
-    # Keys of an earlier layer are not computed.
-    if not found or config.get("text_config", config).get("num_kv_shared_layers"):
+    if not found:
         return "", 0
     lone = sorted(int(name.split(".")[1]) for name in expected if name.endswith(".x")) if "ids" not in expected else []
     with tempfile.TemporaryDirectory() as out:

@@ -75,8 +75,8 @@ struct Group {
   /// The value in config.json of the first of `keys` that it has. In a model of several parts, the
   /// section that the prefix names (vision_config) is searched, otherwise text_config before the
   /// rest. A size is found under every spelling (config_keys.hpp), those of other families only if
-  /// none of `keys` is there. A key that ends in [] has a list with a value for each layer, of which
-  /// this layer's counts. Throws Error if two of `keys` have different values.
+  /// none of `keys` is there. A key that ends in [] has a list with a value for each layer, of
+  /// which this layer's counts. Throws Error if two of `keys` have different values.
   std::optional<std::string> configured(Keys keys) const;
   std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const {
     return configured(Keys(keys.begin(), keys.size()));
@@ -141,6 +141,12 @@ struct TensorOfKind {
   std::string name;
   io::Entry entry;
   std::string source; ///< "data/mixtral: model.layers.0.block_sparse_moe.gate.weight"
+};
+
+/// Stages that a layer does not compute, and that have to be given.
+struct MissingStages {
+  std::vector<Stage> stages;
+  Message why; ///< with the cure
 };
 
 /// A layer as a family reads it from a group: canonical tensors, settings and remarks.
@@ -219,6 +225,7 @@ public:
   std::vector<ModuleResult> results; ///< of modules that return other than one stage
   std::vector<Note> notes;
   InputNormalisation norm;
+  MissingStages missing;
 
 private:
   const Group& group_;

@@ -135,10 +135,9 @@ void step_gemma4_positions(LayerReading& to, const JsonTree&) {
   const std::optional<std::string> type =
       to.group().configured(fmt::format("rope_parameters.{}.rope_type", kind));
   const bool some_pairs = type ? *type == "proportional" : !sliding;
-  set_rotary(to, {.style = "half",
-                  .base = sliding ? 1e4 : 1e6,
-                  .layer_type = kind,
-                  .own_pairs = some_pairs});
+  set_rotary(
+      to,
+      {.style = "half", .base = sliding ? 1e4 : 1e6, .layer_type = kind, .own_pairs = some_pairs});
   if (some_pairs) turn_some_pairs(to);
   set_window(to, all_but_sixth_and_last, 512);
 }
@@ -146,6 +145,23 @@ void step_gemma4_positions(LayerReading& to, const JsonTree&) {
 /// Whether a layer sees all keys before a query; one without a number is taken for one that does.
 bool gemma4_is_full(const Group& group) {
   return !is_sliding(group, all_but_sixth_and_last).value_or(false);
+}
+
+/// The last layers take keys and values of earlier ones.
+bool gemma4_shares_keys(const Group& group) {
+  const std::size_t layers = group.configured_count({"num_hidden_layers"}).value_or(0),
+                    last = group.configured_count({"num_kv_shared_layers"}).value_or(0);
+  return last > 0 && group.number().value_or(0) + last >= layers;
+}
+
+/// Keys and values are another layer's, after their norms and rotation. The file may hold maps for
+/// them, which nothing reads.
+void step_keys_of_earlier(LayerReading& to, const JsonTree&) {
+  to.missing = {{Stage::k_rope, Stage::v_norm},
+                message("its keys and values are those of an earlier layer: give a text, or both "
+                        "tensors, <k_rope=FILE> <v_norm=FILE>")};
+  for (const char* name : {"k_proj.weight", "v_proj.weight", "k_norm.weight", "v_norm.weight"})
+    if (const io::Entry* unused = to.group().find(name)) to.group().use(*unused);
 }
 
 } // namespace mha::naming

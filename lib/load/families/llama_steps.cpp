@@ -65,6 +65,18 @@ void step_llama_heads(LayerReading& to, const JsonTree& arguments) {
   to.set_from_config("num_kv_heads", Keys(keys("kv_heads", "num_key_value_heads")));
 }
 
+namespace {
+
+/// {"of": "q"}: the norm of queries alone.
+std::vector<std::string> letters_in(const JsonTree& arguments) {
+  std::vector<std::string> letters;
+  for (const std::string_view letter : words_of(text_in(arguments, "of").value_or("q k")))
+    letters.emplace_back(letter);
+  return letters;
+}
+
+} // namespace
+
 /// {"made": false} if models of this kind have no norm of queries and keys; otherwise {"eps_key":
 /// KEY, "eps": 1e-6, "layer": false}. q_norm is an RMS norm unless it has a bias or `layer` is
 /// true; q_layernorm is a layer norm, in StableLM one module for each head (norms.N). Without
@@ -82,7 +94,7 @@ void step_qk_norm(LayerReading& to, const JsonTree& arguments) {
   // Other models have these norms by another family's names.
   const std::optional<std::string> eps_key = text_in(arguments, "eps_key");
   bool has_norm = false, is_layer_norm = flag_in(arguments, "layer");
-  for (const std::string letter : {"q", "k"})
+  for (const std::string& letter : letters_in(arguments))
     for (const std::string kind : {"norm", "layernorm"}) {
       const std::string module = fmt::format("{}_{}", letter, kind), weight = module + ".weight";
       const std::string canonical = letter + "_norm.weight";
@@ -152,11 +164,12 @@ void step_unit_norms(LayerReading& to, const JsonTree& arguments) {
   }
 }
 
-/// Requires both norms; with {"of_heads": true}, each as wide as a head.
+/// Requires both norms, or those "of" q or k; with {"of_heads": true}, each as wide as a head.
 void step_needs_qk_norm(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const bool of_heads = flag_in(arguments, "of_heads", true);
-  for (const char* name : {"q_norm.weight", "k_norm.weight"})
+  for (const std::string& letter : letters_in(arguments)) {
+    const std::string name = letter + "_norm.weight";
     if (!group.has(name))
       fail("{}: {}{} is missing, which models of this kind have", group.contents->name,
            group.prefix, name);
@@ -165,6 +178,7 @@ void step_needs_qk_norm(LayerReading& to, const JsonTree& arguments) {
              norm != Shape{*group.configured_count({"head_dim"}, 1)})
       fail("{}: {}{} is {}: as wide as a head, head_dim {}, expected", group.contents->name,
            group.prefix, name, to_string(norm), *group.configured("head_dim"));
+  }
 }
 
 } // namespace mha::naming

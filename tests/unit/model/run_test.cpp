@@ -139,7 +139,7 @@ TEST_CASE("run: patched or edited from a kept stream on is patched from the begi
     const Tensor clean = last_stream(layers);
     for (const Stage stage : {Stage::weights, Stage::attn_add, Stage::residual, Stage::mlp_act,
                               Stage::mlp_out, Stage::resid_post}) {
-      if (!has_step(layers.layer(2, clean), stage)) continue;
+      if (!has_step(layers.sized(2), stage)) continue;
       INFO(name << " " << name_of(stage));
       const Advance how = adding(2, stage, 0.25);
       const Tensor whole = last_stream(layers, how);
@@ -149,7 +149,7 @@ TEST_CASE("run: patched or edited from a kept stream on is patched from the begi
       const Residual behind = advance(layers, layers.embedded(), 3);
       CHECK(compare_bits(advance(layers, behind, layers.count(), how).x, clean) == "");
     }
-    const Layer third = layers.layer(2, clean);
+    const Layer third = layers.sized(2);
     const Tensor zeros(third.dtype, third.W_o.shape());
     const TextLayers edited = model.of(several, {{.name = "W_o", .tensor = zeros, .layer = 2}});
     const Tensor without = last_stream(edited);
@@ -205,7 +205,6 @@ TEST_CASE("run: what cannot be run is said", "[model]") {
   CHECK_THROWS_WITH(model.of({"99999"}).embedded(), Contains("99999"));
   CHECK_THROWS_WITH(model.of({""}), Contains("ids"));
   CHECK_THROWS_WITH(
-      model.of(one, {{.name = "W_q", .tensor = Tensor(DType::f32, {2, 2}), .layer = 1}})
-          .layer(1, Tensor()),
+      model.of(one, {{.name = "W_q", .tensor = Tensor(DType::f32, {2, 2}), .layer = 1}}).sized(1),
       Contains("W_q"));
 }
