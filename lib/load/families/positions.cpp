@@ -117,7 +117,9 @@ private:
           kinds.emplace(kind);
     if (kinds.empty()) return "";
     const auto types = group.configured("layer_types");
-    if (!types && kinds.size() == 1) return *kinds.begin();
+    if (!types && kinds.size() == 1 &&
+        group.configured(fmt::format("rope_parameters.{}.rope_theta", *kinds.begin())))
+      return *kinds.begin();
     const auto layer = group.number();
     return types && layer ? element(*types, *layer).value_or(std::string(unknown))
                           : std::string(unknown);

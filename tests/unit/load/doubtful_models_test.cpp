@@ -107,7 +107,7 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
       {llama, doubled("model.", "draft."), "layer 0 is there twice, as"},
       {llama, says("num_hidden_layers", "[4]"), "num_hidden_layers is '[4]': a number expected"},
       {llama, both(says("model_type", "mistral"), says("sliding_window", "-1")),
-       "sliding_window is -1: a whole number from 0 on expected"},
+       "sliding_window is -1: a whole number expected"},
       {llama, says("tie_word_embeddings", "True"), "tie_word_embeddings is 'True': true or false"},
       {llama, says("attention_bias", "yes"), "attention_bias is 'yes'"},
       {llama, says("rms_norm_eps", "NaN"), "rms_norm_eps is 'NaN'"},
