@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -158,6 +159,56 @@ std::size_t take_choices_of(const Reference& reference, std::size_t threads, Lay
           theirs->value, theirs->stored,
           [&](const Layer& one) { return trace(one, {stage}, {}, threads).value(stage); }, layer);
   return 0;
+}
+
+namespace {
+
+/// For each token and each of its experts in the order of `own`, which of `theirs` it is; the same
+/// one where the token's experts are others.
+std::vector<std::size_t> places_in(const Tensor& theirs, const Tensor& own, std::size_t n) {
+  std::vector<std::size_t> places;
+  for (std::size_t row = 0; row < own.count() / n; ++row) {
+    const bool same = !added(own, n, theirs, n, row) && !added(theirs, n, own, n, row);
+    for (std::size_t j = 0; j < n; ++j) {
+      std::size_t at = j;
+      for (std::size_t k = 0; same && k < n; ++k)
+        if (value_at(theirs, row * n + k) == value_at(own, row * n + j)) at = k;
+      places.push_back(at);
+    }
+  }
+  return places;
+}
+
+/// Rows of n pieces, each piece taken from the place that is given for it.
+Tensor reordered(const Tensor& value, std::size_t n, const std::vector<std::size_t>& places) {
+  Tensor made = Tensor::uninitialised(value.dtype(), value.shape());
+  const std::size_t bytes = value.bytes() / places.size();
+  for (std::size_t i = 0; i < places.size(); ++i)
+    std::memcpy(made.raw_mutable() + i * bytes, value.raw() + (i / n * n + places[i]) * bytes,
+                bytes);
+  return made;
+}
+
+} // namespace
+
+std::size_t take_own_order(const Layer& layer, const Tensor& own, Reference& reference) {
+  const ReferenceStage* const theirs = reference.find(Stage::experts);
+  if (!theirs || theirs->in_part || theirs->value.count() != own.count()) return 0;
+  const std::size_t n = layer.dims.n;
+  const std::vector<std::size_t> places = places_in(theirs->value, own, n);
+  std::size_t others = 0;
+  for (std::size_t row = 0; row < places.size() / n; ++row)
+    for (std::size_t j = 0; j < n; ++j)
+      if (places[row * n + j] != j) {
+        ++others;
+        break;
+      }
+  if (others == 0) return 0;
+  for (ReferenceStage& one : reference.stages)
+    if (!one.in_part && (one.stage == Stage::experts || one.stage == Stage::expert_weights ||
+                         experts_side_by_side(layer, one.stage) > 0))
+      one.value = reordered(one.value, n, places);
+  return others;
 }
 
 std::size_t tokens_of_other_experts(const Layer& a, const Layer& b, std::size_t threads) {

@@ -1,5 +1,6 @@
 #include <mha/compare/settle.hpp>
 
+#include <mha/compare/choices.hpp>
 #include <mha/compare/diff.hpp>
 #include <mha/compare/other_readings.hpp>
 #include <mha/layer/graph.hpp>
@@ -139,6 +140,21 @@ void settle_heads(Ours& ours, ReferenceStage& stage, std::vector<std::string>& n
   notes.push_back(
       fmt::format("{}: {}{}", stage.source, whose,
                   agrees ? "" : fmt::format(", to which it is nearer than to {}", others)));
+}
+
+/// Takes the layer's order of a token's experts where the reference has the same ones in another.
+void settle_experts(Ours& ours, Reference& reference) {
+  const ReferenceStage* const experts = reference.find(Stage::experts);
+  if (!is_mixture(ours.layer()) || !experts ||
+      !contains(available_stages(ours.layer()), Stage::experts))
+    return;
+  const std::string source = experts->source;
+  if (const std::size_t tokens =
+          take_own_order(ours.layer(), ours.value_of(Stage::experts), reference);
+      tokens > 0)
+    reference.notes.push_back(
+        fmt::format("{}: the experts of {} are the layer's in another order, compared in its own",
+                    source, counted(tokens, "tokens")));
 }
 
 /// A choice of readings, better the fewer steps are wrong.
@@ -306,6 +322,7 @@ std::vector<Reference> settled(const Layer& layer, Reference reference, std::siz
   for (ReferenceStage& stage : reference.stages) stages.push_back(&stage);
   settle_axes(ours, stages, reference.notes);
   for (ReferenceStage* stage : stages) settle_heads(ours, *stage, reference.notes);
+  settle_experts(ours, reference);
   narrow(ours, reference);
   if (reference.ambiguous.empty()) return {std::move(reference)};
   std::vector<Indices> indices = choices_of(reference, candidates_of(ours, reference));

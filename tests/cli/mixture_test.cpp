@@ -358,3 +358,34 @@ TEST_CASE("mixture: steps of a reference are compared, and other choices are cou
   CHECK(differs.code == 1);
   CHECK_THAT(differs.out, Contains("expert_out"));
 }
+
+TEST_CASE("mixture: a reference's experts in another order are compared in the layer's own",
+          "[mixture]") {
+  const Folder folder;
+  const std::string model = in_source("data/bard-mixtral");
+  REQUIRE(run({"dump", model, "--text", "To be, or not to", "--layer", "all", "--dtype", "f64",
+               "-q", "-o", folder.path("own.npz")})
+              .code == 0);
+  const auto turned = [&](const std::string& change) {
+    return shell("/usr/bin/python3 -c \"import numpy as np; o = dict(np.load('own.npz')); "
+                 "at = [k for k in o if k.split('.')[-1] in "
+                 "('experts', 'expert_weights', 'mlp_pre', 'mlp_up', 'mlp_act', 'expert_out')]; "
+                 "[o.update({k: o[k][:, ::-1].copy()}) for k in at]; " +
+                     change + "np.savez('theirs.npz', **o)\"",
+                 {.folder = folder.path()});
+  };
+  const std::vector<std::string> words{
+      "diff",    model, "--against", folder.path("theirs.npz"), "--text", "To be, or not to",
+      "--dtype", "f64"};
+  if (turned("").code != 0) return;
+  const Result same = run(words);
+  INFO(same.out << same.err);
+  CHECK(same.code == 0);
+  CHECK_THAT(same.out + same.err, Contains("in another order, compared in its own"));
+  // The weights of the two, exchanged, are a difference in any order.
+  REQUIRE(turned("k = 'layers.1.expert_weights'; o[k] = o[k][:, ::-1].copy(); ").code == 0);
+  const Result other = run(words);
+  INFO(other.out << other.err);
+  CHECK(other.code == 1);
+  CHECK_THAT(other.out, Contains("expert_weights"));
+}
