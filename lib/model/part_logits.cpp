@@ -13,7 +13,7 @@ namespace {
 
 bool is_part(Stage stage) {
   return stage == Stage::head_result || stage == Stage::output || stage == Stage::attn_add ||
-         stage == Stage::mlp_out || stage == Stage::mlp_add;
+         stage == Stage::mlp_out || stage == Stage::mlp_add || stage == Stage::layer_add;
 }
 
 const ModelHead& linear_head(const Layer& ends) {
@@ -81,7 +81,7 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& 
   Advance pass;
   pass.threads = threads;
   const Residual before = advance(layers, layers.embedded(), n, pass);
-  const Layer layer = layers.layer(n, before.x);
+  const Layer layer = layers.layer(before);
   const Stage stage = place.stage == Stage::embed ? Stage::resid_pre : place.stage;
   const Tensor whole = trace(layer, {stage}, {}, threads).value(stage);
   std::vector<PartLogits> found;
@@ -116,12 +116,15 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& 
   heads.axes.resize(std::min<std::size_t>(heads.axes.size(), 1));
   const std::vector<std::size_t> chosen =
       axes_of(heads, layer, stage, message("<of> {}", place.text())).heads;
+  double factor = 1; // of the stream, from this layer on
+  for (std::size_t m = n; m < layers.count(); ++m) factor *= layers.sized(m).block->stream_scale;
   for (const auto& at : positions)
     for (const std::size_t h : chosen) {
       const auto& [batch, position] = at;
       const NormStatistics statistics =
           statistics_of(norm, row_of(last.x, batch * T + position, d));
-      const DoubleRow part = row_of(whole, (batch * H + h) * T + position, d);
+      DoubleRow part = row_of(whole, (batch * H + h) * T + position, d);
+      for (double& number : part) number *= factor;
       found.push_back({at, with_heads ? std::optional(h) : std::nullopt,
                        require_numbers(unembedded(head, frozen(norm, statistics, part)), place.name,
                                        fmt::format("{} at position {}",
