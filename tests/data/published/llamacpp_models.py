@@ -1,0 +1,159 @@
+"""The mixtures of llamacpp.py: their settings and, from a seed, their tensors by llama.cpp's names."""
+import re
+
+import numpy as np
+
+VOCABULARY = 48
+
+# A layer's tensors in the order of drawing. A number is 0.25 × normal in float32; then NAME*2 is doubled and NAME+1 has
+# 1 added. NAME~0.6 is drawn as 0.6 × normal.
+PLAIN = "attn_norm attn_q attn_k attn_v attn_output ffn_norm"
+NORMED = "attn_norm attn_q attn_k attn_v attn_q_norm attn_k_norm attn_output ffn_norm"
+WIDE = "attn_norm attn_q*4 attn_k*4 attn_v attn_output ffn_norm"
+BIASED = "attn_norm attn_q attn_k attn_v attn_q.bias attn_k.bias attn_v.bias"
+GATED = "attn_q*4 attn_k*4 attn_v*4 attn_q_norm+1.5 attn_k_norm+1.5 attn_output attn_gate*6 ffn_norm+1"
+LATENT = "attn_norm attn_q_a attn_q_a_norm attn_q_b attn_kv_a_mqa attn_kv_a_norm attn_kv_b attn_output ffn_norm"
+DENSE = "ffn_gate ffn_up ffn_down"
+EXPERTS = "ffn_gate_exps ffn_up_exps ffn_down_exps"
+SHARED = "ffn_gate_shexp ffn_up_shexp ffn_down_shexp"
+CHOSEN = f"ffn_gate_inp {EXPERTS} {SHARED}"
+CORRECTED = f"ffn_gate_inp exp_probs_b.bias~0.6 {EXPERTS} {SHARED}"
+ORDER = {  # attention, a dense feed-forward, a mixture
+    "afmoe": (f"attn_norm+1 post_attention_norm+1 {GATED} post_ffw_norm+1", DENSE, CORRECTED),
+    "bailingmoe": (PLAIN, "", CHOSEN),
+    "bailingmoe2": ("attn_norm attn_qkv*4 attn_q_norm+1.5 attn_k_norm+1.5 attn_output ffn_norm", DENSE,
+                    f"ffn_gate_inp exp_probs_b.bias {EXPERTS} {SHARED}"),
+    "deepseek": (PLAIN, DENSE, CHOSEN),
+    "deepseek2": (LATENT, DENSE, CORRECTED),
+    "dots1": (NORMED, DENSE, CORRECTED),
+    "ernie4_5-moe": (WIDE, DENSE, CORRECTED),
+    "exaone-moe": ("attn_norm attn_q*4 attn_k*4 attn_v*4 attn_q_norm+1.5 attn_k_norm+1.5 attn_output ffn_norm", DENSE,
+                   CORRECTED),
+    "glm4moe": (f"{BIASED} attn_q_norm attn_k_norm attn_output post_attention_norm", DENSE, CORRECTED),
+    "glm4moe_air": (f"{BIASED} attn_output post_attention_norm", DENSE, CORRECTED),
+    "gpt-oss": ("attn_norm post_attention_norm attn_q attn_k attn_v attn_q.bias attn_k.bias attn_v.bias attn_output "
+                "attn_output.bias attn_sinks*4", "",
+                f"ffn_gate_inp ffn_gate_inp.bias {EXPERTS} ffn_gate_exps.bias ffn_up_exps.bias ffn_down_exps.bias"),
+    "granitemoe": (WIDE, "", f"ffn_gate_inp*4 {EXPERTS} {SHARED}"),
+    "hunyuan-moe": ("attn_norm attn_q attn_k attn_v attn_q_norm+1.5 attn_k_norm+1.5 attn_output ffn_norm", "", CHOSEN),
+    "laguna": (f"attn_norm+1 {GATED}", DENSE, CORRECTED),
+    "llama4": ("attn_norm+1 attn_q attn_k attn_v attn_output ffn_norm+1", DENSE, CHOSEN),
+    "mimo2": ("attn_norm attn_q*4 attn_k*4 attn_v*4 attn_output*4 attn_sinks*4 ffn_norm", "",
+              "ffn_gate_inp*4 ffn_gate_exps ffn_up_exps ffn_down_exps*4 exp_probs_b.bias*2"),
+    "minimax-m2": (NORMED, "", f"ffn_gate_inp exp_probs_b.bias~0.6 {EXPERTS}"),
+    "qwen3moe": (NORMED, "", f"ffn_gate_inp {EXPERTS}"),
+    "step35": (f"attn_norm+1 {GATED}", "ffn_gate*4 ffn_up*4 ffn_down",
+               "ffn_gate_inp exp_probs_b.bias~0.6 ffn_gate_exps*4 ffn_up_exps*4 ffn_down_exps ffn_gate_shexp*4 "
+               "ffn_up_shexp*4 ffn_down_shexp")}
+GUESSER = "attn_norm*8 attn_q*8 attn_k*8 attn_v*8 attn_q_norm+1.5 attn_k_norm+1.5 attn_output*8 ffn_norm*8 " \
+          "ffn_gate*8 ffn_up*8 ffn_down*8 nextn.eh_proj nextn.enorm nextn.hnorm nextn.shared_head_norm"
+RAISED = ("afmoe", "laguna", "llama4", "step35")  # 1 is added to the last norm, too
+
+
+def model(seed, layers, d, keys={}, **more):
+    """H heads and K of keys (lists: by layer), as wide as d_k and d_v; E experts of width I, shared ones of width
+    shared; dense: layers with a feed-forward of width ff in their place. keys: what GGUF has beside those of sizes."""
+    return {"seed": seed, "layers": layers, "d": d, "H": 4, "K": 2, "d_k": 8, "d_v": more.get("d_k", 8), "E": 6,
+            "I": 16, "shared": 16, "ff": 40, "dense": [0], "eps": 1e-5, "base": 10000.0, "keys": keys} | more
+
+
+SIGMOID = {"expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 2.5}
+LEADING = {"leading_dense_block_count": 1, "expert_shared_count": 1}
+DEEPSEEK2 = model(0xD5002, 2, 32, SIGMOID | LEADING, K=4, d_k=12, d_v=8, eps=1e-6, factor=2.5, r_q=16, r=12, pe=4)
+EXAONE = model(0xE4A0E, 4, 32, SIGMOID | LEADING | {
+    "expert_shared_feed_forward_length": 16, "attention.sliding_window": 3}, ff=48)
+PATTERN = {"attention.sliding_window_pattern": [True, True, True, False]}
+GLM = model(0x64114, 2, 32, SIGMOID | LEADING, d_k=16, dims=8)
+LAGUNA = model(0x1A60B, 4, 32, H=[2, 4, 4, 4], ff=48, shared=24, local=[0, 1, 1, 1], dims=[8] * 4, window=3,
+               factor=2.5)
+LLAMA4 = model(0x11A4, 4, 24, d_k=6, E=16, dense=[0, 2])
+MIMO = model(0x3130, 3, 32, K=[2, 1, 2], d_k=12, d_v=8, ff=16, dense=[], local=[1, 0, 1], window=3, value=0.707)
+STEP = model(0x57E935, 4, 24, H=[2, 4, 2, 4], K=[1, 2, 1, 2], E=4, shared=24, local=[0, 1, 0, 1], dims=[4, 8, 4, 8],
+             window=3, base=[1e4, 5e3, 1e4, 5e3], factor=2.5, clamp=[0.0, 1.5, 0.0, 2.5],
+             clamp_shared=[2.0, 3.0, 1.0, 0.0])
+MODELS = {
+    "afmoe": model(0xAF0E, 4, 32, ff=48, local=[1, 1, 1, 0], window=3, base=5000.0, factor=2.5),
+    # Layer 0 is a mixture all the same: llama.cpp reads leading_dense_block_count without using it.
+    "bailingmoe": model(0xBA111, 2, 24, LEADING | {"expert_shared_count": 2, "expert_weights_scale": 2.5,
+                                                   "expert_weights_norm": False}, I=12, shared=24, dense=[]),
+    "bailingmoe2": model(0xBA1112, 3, 24, d_k=6, I=12, factor=2.5),
+    "deepseek": model(0xDEE951, 3, 32, LEADING | {"expert_shared_count": 2, "expert_weights_scale": 1.0}, I=12,
+                      shared=24),
+    "deepseek2": DEEPSEEK2, "deepseek2_legacy": DEEPSEEK2 | {"together": True},
+    "deepseek2_yarn_v2": DEEPSEEK2 | {"yarn": 0.707}, "deepseek2_yarn_v3": DEEPSEEK2 | {"yarn": 1.0},
+    "deepseek2_yarn_legacy": DEEPSEEK2 | {"yarn": 0.707, "together": True},
+    "dots1": model(0xD0751, 2, 32, SIGMOID | LEADING, K=4, ff=24),
+    "ernie4_5-moe": model(0xE45E, 3, 24, LEADING | {"interleave_moe_layer_step": 1,
+                                                    "expert_shared_feed_forward_length": 12}, I=12, shared=12, E=4),
+    "exaone-moe": EXAONE, "exaone-moe_array": EXAONE | {"keys": EXAONE["keys"] | PATTERN},
+    "exaone-moe_mtp": EXAONE | {"keys": EXAONE["keys"] | PATTERN | {"nextn_predict_layers": 1}, "guessers": 1},
+    "glm4moe": GLM, "glm4moe_air": GLM,
+    "gpt-oss": model(0xF3110, 2, 32, {"attention.sliding_window": 4}, ff=16, E=4, dense=[], local=[1, 0], window=4),
+    "granitemoe": model(0x62471, 2, 24, {"logit_scale": 2.5, "residual_scale": 0.6, "embedding_scale": 2.0,
+                                         "attention.scale": 0.9, "expert_feed_forward_length": None,
+                                         "expert_shared_feed_forward_length": 20},
+                        d_k=6, ff=16, E=4, shared=20, dense=[]),
+    "hunyuan-moe": model(0x40C0DE, 2, 24, {"expert_shared_count": 1, "expert_shared_feed_forward_length": 20}, ff=12,
+                         I=12, shared=20, dense=[]),
+    "laguna": model(0x1A60A, 3, 32, ff=48, shared=24, local=[0] * 3, dims=[8] * 3, factor=2.5),
+    "laguna_swa": LAGUNA, "laguna_swa_rot": LAGUNA | {"dims": [8, 4, 4, 4]},
+    "llama4": LLAMA4, "llama4_128e": LLAMA4 | {"E": 128},
+    "mimo2": MIMO, "mimo2_novscale": MIMO | {"value": 1.0},
+    "minimax-m2": model(0x6D2A2, 2, 32, {"expert_gating_func": 2}, d_k=16, dims=8, ff=16, dense=[]),
+    "qwen3moe": model(0x93003, 2, 32, d_k=16, dense=[]),
+    "step35": STEP, "step35_noclamp": STEP | {"clamp": [0.0] * 4, "clamp_shared": [0.0] * 4}}
+
+
+def architecture(name):
+    return name if name == "ernie4_5-moe" else name.split("_")[0]
+
+
+def at(value, n):
+    return value[n] if isinstance(value, list) else value
+
+
+def latent(s):
+    r_q, r, pe = s["r_q"], s["r"], s["pe"]
+    return {"attn_q_a": (r_q, s["d"]), "attn_q_a_norm": (r_q,), "attn_q_b": (s["H"] * s["d_k"], r_q),
+            "attn_kv_a_mqa": (r + pe, s["d"]), "attn_kv_a_norm": (r,),
+            "attn_kv_b": (s["H"] * (s["d_k"] - pe + s["d_v"]), r)}
+
+
+def shapes(s, n, whole_norms):
+    """Of a layer's matrices and vectors but those of width d."""
+    d, H, K, E, I, d_k, d_v = s["d"], at(s["H"], n), at(s["K"], n), s["E"], s["I"], s["d_k"], s["d_v"]
+    found = {"attn_q": (H * d_k, d), "attn_k": (K * d_k, d), "attn_v": (K * d_v, d), "attn_qkv": ((H + 2 * K) * d_k, d),
+             "attn_output": (d, H * d_v), "attn_gate": (H if isinstance(s["H"], list) else H * d_k, d),
+             "attn_q_norm": (H * d_k if whole_norms else d_k,), "attn_k_norm": (K * d_k if whole_norms else d_k,),
+             "attn_sinks": (H,),
+             "ffn_gate_inp": (E, d), "exp_probs_b": (E, d), "nextn.eh_proj": (d, 2 * d)}
+    for ending, width, before in (("", s["ff"], ()), ("_exps", I, (E,)), ("_shexp", s["shared"], ())):
+        found |= {f"ffn_{x}{ending}": (*before, width, d) for x in ("gate", "up")}
+        found[f"ffn_down{ending}"] = (*before, d, width)
+    return found | (latent(s) if "r" in s else {})
+
+
+def tensors(name):
+    """By llama.cpp's names, float32."""
+    s, kind, result = MODELS[name], architecture(name), {}
+    attention, dense, mixture = ORDER.get(name, ORDER[kind])
+    rng = np.random.default_rng(s["seed"])
+
+    def draw(*shape, std=0.25):
+        return (rng.standard_normal(shape) * std).astype(np.float32)
+
+    result["token_embd.weight"] = draw(VOCABULARY, s["d"])
+    for n in range(s["layers"] + s.get("guessers", 0)):
+        sizes = shapes(s, n, whole_norms=kind == "minimax-m2")
+        words = GUESSER if n >= s["layers"] else f"{attention} {dense if n in s['dense'] else mixture}"
+        for word in words.split():
+            tensor, change, by = re.fullmatch(r"([a-z_.]+)([*+~]?)([\d.]*)", word).groups()
+            stem, bias = tensor.removesuffix(".bias"), tensor.endswith(".bias")
+            size = sizes.get(stem, (s["d"],))[:-1 if bias else None]
+            x = draw(*size, std=float(by)) if change == "~" else draw(*size)
+            x = x * np.float32(by) if change == "*" else x + np.float32(by) if change == "+" else x
+            result[f"blk.{n}.{stem}.{'bias' if bias else 'weight'}"] = x
+    result["output_norm.weight"] = draw(s["d"]) + np.float32(kind in RAISED)
+    if name != "llama4":  # its head is the table of tokens
+        result["output.weight"] = draw(VOCABULARY, s["d"])
+    return result
