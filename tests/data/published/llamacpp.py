@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes small mixtures of which antonellof/ferrox published llama.cpp's logits: its settings, seeds, order of drawing.
+"""Writes small models of which antonellof/ferrox published llama.cpp's logits: its settings, seeds, order of drawing.
 
-    /usr/bin/python3 tests/data/published/llamacpp.py OUT [NAME …]     # all: 6 MB; the test writes them when it runs
+    /usr/bin/python3 tests/data/published/llamacpp.py OUT [NAME …]     # all: 9 MB; the test writes them when it runs
 
-OUT/NAME.gguf for the architectures that the program reads from GGUF, OUT/NAME/ for those that it reads as a checkpoint,
-deepseek2 and gpt-oss as both. The tokens are 3 7 11 19 23 5; llamacpp/expected.json has the last one's logits from the
+OUT/NAME.gguf for the architectures that the program reads from GGUF, OUT/NAME/ for those that it reads as a checkpoint
+(llamacpp_checkpoints.py), deepseek2 and gpt-oss as both. llamacpp_models.py has the mixtures, llamacpp_dense.py the
+others and their sources. The tokens are 3 7 11 19 23 5; llamacpp/expected.json has the last one's logits from the
 source's tests, llama4's also of the text in OUT/long.npy. llama.cpp's own graphs computed them in float32 (ferrox'
-scripts/gptoss_reference_logits.cpp). The tests' own tolerance is 1e-6 to 3e-5; 1e-5 is used here, for gpt-oss 1e-6.
+scripts/gptoss_reference_logits.cpp). The source's own tolerance is 1e-6 to 3e-5.
 
 Seeds, settings, the order of drawing and results were taken, no code. antonellof/ferrox is Apache-2.0 by its Cargo.toml
 and README; its licence file was not seen. The commit of scripts/make_…_fixture.py, and that of the test in
@@ -49,7 +50,10 @@ sys.path[:0] = [HERE, os.path.join(HERE, "../../models")]
 import gguf  # noqa: E402
 import llamacpp_checkpoints as checkpoints  # noqa: E402
 import safetensors  # noqa: E402
-from llamacpp_models import MODELS, architecture, tensors  # noqa: E402
+from llamacpp_dense import DENSE_MODELS  # noqa: E402
+from llamacpp_models import MIXTURES, tensors  # noqa: E402
+
+MODELS = MIXTURES | DENSE_MODELS
 
 
 def latent_keys(s):
@@ -65,17 +69,18 @@ def latent_keys(s):
                     "attention.value_length_mla": s["d_v"]}
 
 
-def keys(name):
+def keys(s):
     """As ferrox' scripts write them: what an architecture's own files do not have is missing."""
-    s, kind = MODELS[name], architecture(name)
     found = {"block_count": s["layers"] + s.get("guessers", 0), "context_length": 64, "embedding_length": s["d"],
              "feed_forward_length": s["ff"], "attention.head_count": s["H"], "attention.head_count_kv": s["K"],
              "attention.key_length": s["d_k"], "attention.value_length": s["d_v"],
              "attention.layer_norm_rms_epsilon": s["eps"], "rope.freq_base": s["base"],
-             "rope.dimension_count": s.get("dims", s["d_k"]), "expert_count": s["E"], "expert_used_count": 2,
-             "expert_feed_forward_length": s["I"]} | s["keys"] | (latent_keys(s) if "r" in s else {})
-    return {"general.architecture": kind} | {f"{kind}.{key}": gguf.U32(v) if type(v) is int else v
-                                             for key, v in found.items() if v is not None}
+             "rope.dimension_count": s.get("dims", s["d_k"])}
+    if s["E"] > 0:
+        found |= {"expert_count": s["E"], "expert_used_count": 2, "expert_feed_forward_length": s["I"]}
+    found |= s["keys"] | (latent_keys(s) if "r" in s else {})
+    return {"general.architecture": s["kind"]} | {f"{s['kind']}.{key}": gguf.U32(v) if type(v) is int else v
+                                                  for key, v in found.items() if v is not None}
 
 
 def in_two(s, found):
@@ -91,19 +96,17 @@ def in_two(s, found):
     return result
 
 
-def write_gguf(path, name):
-    s, found = MODELS[name], tensors(name)
-    if "r" in s and "together" not in s:
-        found = in_two(s, found)
-    gguf.write(path, keys(name), {tensor: (0, x.shape, gguf.encode("F32", x)) for tensor, x in found.items()})
+def write_gguf(path, s):
+    found = in_two(s, tensors(s)) if "r" in s and "together" not in s else tensors(s)
+    gguf.write(path, keys(s), {name: (0, x.shape, gguf.encode("F32", x)) for name, x in found.items()})
 
 
-def write_checkpoint(folder, name):
-    config, found = checkpoints.checkpoint(architecture(name), name, MODELS[name], tensors(name))
+def write_checkpoint(folder, s):
+    config, found = checkpoints.checkpoint(s, tensors(s))
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump(config, file, indent=2)
-    safetensors.write(os.path.join(folder, "model.safetensors"), {tensor: ("F32", x) for tensor, x in found.items()})
+    safetensors.write(os.path.join(folder, "model.safetensors"), {name: ("F32", x) for name, x in found.items()})
 
 
 def main():
@@ -113,11 +116,11 @@ def main():
     given = options.parse_args()
     os.makedirs(given.out, exist_ok=True)
     for name in given.names:
-        kind = architecture(name)
-        if kind in checkpoints.ALONE + checkpoints.BOTH and "together" not in MODELS[name]:
-            write_checkpoint(os.path.join(given.out, name), name)
-        if kind not in checkpoints.ALONE:
-            write_gguf(os.path.join(given.out, name + ".gguf"), name)
+        s = MODELS[name]
+        if s["kind"] in checkpoints.ALONE + checkpoints.BOTH and "together" not in s:
+            write_checkpoint(os.path.join(given.out, name), s)
+        if s["kind"] not in checkpoints.ALONE:
+            write_gguf(os.path.join(given.out, name + ".gguf"), s)
     # llama4's long text: a chunk of 8192 tokens and eight more.
     np.save(os.path.join(given.out, "long.npy"), np.array([[3 + (i * 7919 + 13) % 45 for i in range(8200)]]))
 

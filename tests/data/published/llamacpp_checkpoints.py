@@ -39,14 +39,14 @@ NULLS = ("rope_scaling", "sliding_window", "n_shared_experts", "routed_scaling_f
 NOAUX = dict(n_group=1, topk_group=1, norm_topk_prob=True, scoring_func="sigmoid", topk_method="noaux_tc")
 
 
-def afmoe(name, s):
+def afmoe(s):
     return "Afmoe", dict(
         layer_types=kinds(s), sliding_window=s["window"], rope_theta=s["base"], mup_enabled=True, num_experts=s["E"],
         num_shared_experts=1, num_dense_layers=1, route_norm=True, route_scale=s["factor"], score_func="sigmoid",
         n_group=1, topk_group=1, global_attn_every_n_layers=4)
 
 
-def bailing_moe_v2(name, s):
+def bailing_moe_v2(s):
     return "BailingMoeV2", dict(
         first_k_dense_replace=1, moe_router_enable_expert_bias=True, norm_topk_prob=True,
         moe_shared_expert_intermediate_size=8, num_shared_experts=2, num_experts=s["E"], n_group=1, topk_group=1,
@@ -54,7 +54,7 @@ def bailing_moe_v2(name, s):
         use_qk_norm=True, use_qkv_bias=False, use_rmsnorm=True, norm_head=False, rope_theta=s["base"])
 
 
-def deepseek_v3(name, s):
+def deepseek_v3(s):
     yarn = s.get("yarn") and {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 32,
                               "beta_slow": 1, "mscale": s["yarn"], "mscale_all_dim": s["yarn"]}
     return "DeepseekV3", dict(
@@ -64,13 +64,13 @@ def deepseek_v3(name, s):
         head_dim=None, **NOAUX)
 
 
-def gpt_oss(name, s):
+def gpt_oss(s):
     return "GptOss", dict(
         intermediate_size=s["I"], num_local_experts=s["E"], swiglu_limit=7.0, sliding_window=s["window"],
         layer_types=kinds(s), rope_theta=s["base"], rope_scaling=None, attention_bias=True)
 
 
-def laguna(name, s):
+def laguna(s):
     def rope(theta, dims):
         return {"rope_type": "default", "rope_theta": theta, "partial_rotary_factor": dims / s["d_k"]}
 
@@ -84,16 +84,16 @@ def laguna(name, s):
         shared_expert_intermediate_size=s["shared"])
 
 
-def llama4_text(name, s):
+def llama4_text(s):
     return "Llama4", dict(
         intermediate_size=s["I"], intermediate_size_mlp=s["ff"], max_position_embeddings=10000,
         num_local_experts=s["E"], num_experts_per_tok=1, interleave_moe_layer_step=2, moe_layers=[1, 3],
         no_rope_layers=[1, 1, 1, 0], use_qk_norm=s["E"] == 16, attn_temperature_tuning=True, floor_scale=8192,
         attn_scale=0.1, attention_chunk_size=8192, rope_theta=s["base"], rope_scaling=None,
-        tie_word_embeddings=name == "llama4")
+        tie_word_embeddings=s["last"] == "output_norm+1")
 
 
-def mimo_v2_flash(name, s):
+def mimo_v2_flash(s):
     return "MiMoV2Flash", dict(
         v_head_dim=s["d_v"], swa_head_dim=s["d_k"], swa_v_head_dim=s["d_v"], swa_num_attention_heads=4,
         swa_num_key_value_heads=2, num_key_value_heads=1, hybrid_layer_pattern=s["local"],
@@ -104,7 +104,7 @@ def mimo_v2_flash(name, s):
         **NOAUX)
 
 
-def step3p5(name, s):
+def step3p5(s):
     local = {"attention_type": "sliding_attention", "num_attention_heads": 4, "num_attention_groups": 2, "head_dim": 8}
     return "Step3p5", dict(
         num_attention_groups=1, layer_types=kinds(s), sliding_window=s["window"], attention_other_setting=local,
@@ -120,12 +120,13 @@ CONFIGS = {"afmoe": afmoe, "bailingmoe2": bailing_moe_v2, "deepseek2": deepseek_
            "laguna": laguna, "llama4": llama4_text, "mimo2": mimo_v2_flash, "step35": step3p5}
 
 
-def config_of(kind, name, s):
+def config_of(s):
     """Without what this maker's configs have no key for."""
     first = {key: s[key][0] if isinstance(s[key], list) else s[key] for key in "HK"}
-    cls, own = CONFIGS[kind](name, s)
+    make = CONFIGS[s["kind"]]
+    cls, own = make(s)
     config = dict(
-        architectures=[cls + "ForCausalLM"], model_type=CONFIGS[kind].__name__, hidden_size=s["d"],
+        architectures=[cls + "ForCausalLM"], model_type=make.__name__, hidden_size=s["d"],
         intermediate_size=s["ff"], moe_intermediate_size=s["I"], num_hidden_layers=s["layers"], vocab_size=48,
         num_attention_heads=first["H"], num_key_value_heads=first["K"], head_dim=s["d_k"], num_experts_per_tok=2,
         max_position_embeddings=64, rms_norm_eps=s["eps"], hidden_act="silu", attention_bias=False,
@@ -168,9 +169,9 @@ def in_block(kind, n, part, ending, x):
     return {f"{at}mlp.experts.{e}.{part[4:-5]}_proj.weight": x[e] for e in range(len(x))}
 
 
-def checkpoint(kind, name, s, found):
+def checkpoint(s, found):
     """The config and the tensors, by the maker's names, of found: those by llama.cpp's."""
-    tensors = {}
+    kind, tensors = s["kind"], {}
     for tensor, x in found.items():
         if kind == "step35" and "norm" in tensor:  # whose norms are stored around 0
             x = x.astype(float) - 1
@@ -181,4 +182,4 @@ def checkpoint(kind, name, s, found):
             tensors |= in_block(kind, block[1], part, ending, x)
         elif part == "ffn_gate_exps" and ending == "weight":
             tensors |= stacked(kind, block[1], found)
-    return config_of(kind, name, s), tensors
+    return config_of(s), tensors
