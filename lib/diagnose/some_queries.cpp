@@ -4,9 +4,9 @@
 #include <mha/forward/bias.hpp>
 #include <mha/forward/mask.hpp>
 #include <mha/forward/rotary_kinds.hpp>
-#include <mha/load/broadcast.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/other_inputs.hpp>
+#include <mha/load/broadcast.hpp>
 #include <mha/schedule/plan.hpp>
 
 #include <algorithm>
@@ -66,9 +66,9 @@ void write_out_bias(const Layer& full, const std::vector<std::size_t>& rows, Lay
                                          : alibi_slopes(full.dims.H, full.settings.alibi);
   // Queries and keys, if the bias is computed from them.
   const std::vector<Tensor> vectors =
-      full.relative_key.empty()
-          ? std::vector<Tensor>{}
-          : values_of(full, {step_for(full, in_turn(full, Stage::q_rope)), step_for(full, Stage::k_all)});
+      full.relative_key.empty() ? std::vector<Tensor>{}
+                                : values_of(full, {step_for(full, in_turn(full, Stage::q_rope)),
+                                                   step_for(full, Stage::k_all)});
   const Dims& d = full.dims;
   some.bias = {written_out(full, rows, false, [&]<class T>(const RowPlace& at, Keys<T> keys) {
     add_bias(full, at, keys);
@@ -143,7 +143,8 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
   if (computes(Stage::scores)) of_keys.push_back(step_for(full, Stage::k_all));
   if (computes(Stage::head_out)) of_keys.push_back(step_for(full, Stage::v_all));
   const std::vector<Tensor> values = values_of(full, of_keys);
-  clear_given(some, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::v, Stage::v_norm});
+  if (has_step(full, Stage::k)) clear_given(some, {Stage::k, Stage::k_norm, Stage::k_rope});
+  if (has_step(full, Stage::v)) clear_given(some, {Stage::v, Stage::v_norm});
   if (computes(Stage::scores)) give(some, Stage::k_all, values.front());
   if (computes(Stage::head_out)) give(some, Stage::v_all, values.back());
 

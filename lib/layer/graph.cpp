@@ -91,6 +91,14 @@ bool follows(Stage stage, Stage other) {
   return contains(possible_descendants({other}), stage);
 }
 
+StageSet given_by_model(const Layer& layer) {
+  StageSet stages;
+  if (has_step(layer, layer_embed)) stages.add(layer_embed);
+  if (layer.has_given(k_rope) && !has_step(layer, k)) stages.add(k_rope);
+  if (layer.has_given(v_norm) && !has_step(layer, v)) stages.add(v_norm);
+  return stages;
+}
+
 namespace {
 
 /// Whether a stage after W_o lacks it: the heads side by side could be taken for the output, but
@@ -167,6 +175,8 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
   case Stage::resid_pre:
     if (layer.X.empty()) return false;
     break;
+  case Stage::layer_embed: // of the tokens, which a layer does not have
+    return false;
   default:
     break;
   }

@@ -17,6 +17,10 @@ StageSet ancestors_of(const Layer& layer, Stage stage, const StageSet& up_to = {
 StageSet possible_ancestors(Stage stage, const StageSet& given);
 /// What is computed from these stages in a layer that has every step, themselves included.
 StageSet possible_descendants(StageSet of);
+/// The stages that a layer has from elsewhere in its model: another layer's keys and values, the
+/// tokens' embedding for it.
+StageSet given_by_model(const Layer& layer);
+
 /// Whether a stage is another one, or may be computed from it.
 bool follows(Stage stage, Stage other);
 /// Whether the tensors and stages that a stage is computed from are there, itself not being given,

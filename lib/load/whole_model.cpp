@@ -128,15 +128,15 @@ void WholeModel::find_shared_keys() {
   std::map<std::string, std::size_t> last; // with keys of its own, by kind
   for (const Found& layer : layers_) {
     const Group& group = layer.group;
+    const std::size_t n = keys_of_.size();
     const naming::Description& own = group.description
                                          ? *group.description
                                          : naming::description_of(*layer.family, group, false);
     const auto setting = [&](const char* name) -> std::string {
       const auto found = own.settings.find(name);
-      return found == own.settings.end() ? "" : found->second.value(group).value_or("");
+      return found == own.settings.end() ? "" : found->second.value(group, n).value_or("");
     };
     const std::string kind = setting("keys_kind");
-    const std::size_t n = keys_of_.size();
     if (setting("keys") != "earlier") {
       last[kind] = n;
       keys_of_.emplace_back();

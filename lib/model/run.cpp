@@ -42,6 +42,12 @@ LoadedLayer TextLayers::made(std::size_t n, const LayerInput& input, bool keeps,
   if (patch_)
     std::ranges::move(patch_(loaded.layer, loaded.id, loaded.notes),
                       std::back_inserter(loaded.notes));
+  if (const std::size_t width = texts_->model().layer_embedding().width; width > 0) {
+    const Dims& dims = loaded.layer.dims; // zeros, which give() replaces
+    loaded.layer.given[index_of(Stage::layer_embed)] =
+        Tensor(loaded.layer.dtype, {dims.B, dims.T, width});
+    loaded.layer.given_set.add(Stage::layer_embed);
+  }
   for (const TensorEdit& edit : edits_)
     if (edit.layer == n) loaded.layer = loaded.layer.with(edit.name, edit.tensor);
   return loaded;

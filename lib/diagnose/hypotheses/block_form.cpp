@@ -24,7 +24,9 @@ Tensor feed_forward_adds(const Layer& layer) {
 Tensor run_on(const Layer& layer, const Tensor& stream) {
   Layer again = layer;
   again.X = stream;
-  for (const StageInfo& info : stages()) clear_given(again, {info.stage});
+  const StageSet of_model = given_by_model(layer);
+  for (const StageInfo& info : stages())
+    if (!contains(of_model, info.stage)) clear_given(again, {info.stage});
   return value_of(again, Stage::resid_post);
 }
 

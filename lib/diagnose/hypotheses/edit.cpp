@@ -1,8 +1,8 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 
-#include <mha/naming/forms.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/other_inputs.hpp>
+#include <mha/naming/forms.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
@@ -11,6 +11,10 @@
 namespace mha {
 
 Stage step_for(const Layer& layer, Stage stage) {
+  // Another layer's keys and values begin after their norms and rotation.
+  if ((stage == Stage::k || stage == Stage::k_norm) && !has_step(layer, Stage::k))
+    return Stage::k_rope;
+  if (stage == Stage::v && !has_step(layer, Stage::v)) return Stage::v_norm;
   while (!has_step(layer, stage) && !steps_before(layer, stage).empty())
     stage = steps_before(layer, stage).back();
   return stage;

@@ -85,7 +85,9 @@ Tensor unturned(const Layer& layer, bool q) {
 
 void turn_with(Layer& layer, const Turn& turn, bool q, bool k) {
   if (q) give(layer, Stage::q_rope, turned(layer, unturned(layer, true), turn));
-  if (k) give(layer, Stage::k_rope, turned(layer, unturned(layer, false), turn));
+  // Another layer's keys were turned there.
+  if (k && has_step(layer, Stage::k))
+    give(layer, Stage::k_rope, turned(layer, unturned(layer, false), turn));
 }
 
 namespace {
@@ -175,6 +177,7 @@ private:
   /// Only q or only k is rotated.
   void add_sides() {
     for (const bool q : {true, false}) {
+      if (!q && !has_step(layer_, Stage::k)) continue;
       const char* const without = q ? "q" : "k";
       list_.add(fmt::format("rope.missing.{}", without),
                 StageSet{q ? Stage::q_rope : Stage::k_rope},
@@ -224,6 +227,7 @@ private:
   static void turn_by_head(Layer& layer) {
     // Treats the heads of a token as a sequence of tokens.
     for (const bool q : {true, false}) {
+      if (!q && !has_step(layer, Stage::k)) continue;
       const std::size_t d = layer.dims.d_k, heads = q ? layer.dims.H : layer.dims.H_kv;
       const Tensor x = unturned(layer, q);
       const Shape shape = x.shape();

@@ -154,14 +154,4 @@ bool gemma4_shares_keys(const Group& group) {
   return last > 0 && group.number().value_or(0) + last >= layers;
 }
 
-/// Keys and values are another layer's, after their norms and rotation. The file may hold maps for
-/// them, which nothing reads.
-void step_keys_of_earlier(LayerReading& to, const JsonTree&) {
-  to.missing = {{Stage::k_rope, Stage::v_norm},
-                message("its keys and values are those of an earlier layer: give a text, or both "
-                        "tensors, <k_rope=FILE> <v_norm=FILE>")};
-  for (const char* name : {"k_proj.weight", "v_proj.weight", "k_norm.weight", "v_norm.weight"})
-    if (const io::Entry* unused = to.group().find(name)) to.group().use(*unused);
-}
-
 } // namespace mha::naming

@@ -65,18 +65,6 @@ void step_llama_heads(LayerReading& to, const JsonTree& arguments) {
   to.set_from_config("num_kv_heads", Keys(keys("kv_heads", "num_key_value_heads")));
 }
 
-namespace {
-
-/// {"of": "q"}: the norm of queries alone.
-std::vector<std::string> letters_in(const JsonTree& arguments) {
-  std::vector<std::string> letters;
-  for (const std::string_view letter : words_of(text_in(arguments, "of").value_or("q k")))
-    letters.emplace_back(letter);
-  return letters;
-}
-
-} // namespace
-
 /// {"made": false} if models of this kind have no norm of queries and keys; otherwise {"eps_key":
 /// KEY, "eps": 1e-6, "layer": false}. q_norm is an RMS norm unless it has a bias or `layer` is
 /// true; q_layernorm is a layer norm, in StableLM one module for each head (norms.N). Without
@@ -94,7 +82,7 @@ void step_qk_norm(LayerReading& to, const JsonTree& arguments) {
   // Other models have these norms by another family's names.
   const std::optional<std::string> eps_key = text_in(arguments, "eps_key");
   bool has_norm = false, is_layer_norm = flag_in(arguments, "layer");
-  for (const std::string& letter : letters_in(arguments))
+  for (const std::string letter : {"q", "k"})
     for (const std::string kind : {"norm", "layernorm"}) {
       const std::string module = fmt::format("{}_{}", letter, kind), weight = module + ".weight";
       const std::string canonical = letter + "_norm.weight";
@@ -168,8 +156,9 @@ void step_unit_norms(LayerReading& to, const JsonTree& arguments) {
 void step_needs_qk_norm(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const bool of_heads = flag_in(arguments, "of_heads", true);
-  for (const std::string& letter : letters_in(arguments)) {
-    const std::string name = letter + "_norm.weight";
+  const std::string letters = text_in(arguments, "of").value_or("q k");
+  for (const std::string_view letter : words_of(letters)) {
+    const std::string name = fmt::format("{}_norm.weight", letter);
     if (!group.has(name))
       fail("{}: {}{} is missing, which models of this kind have", group.contents->name,
            group.prefix, name);

@@ -47,6 +47,10 @@ public:
     for (const DescribedStep& step : description_.steps)
       find_named(layer_steps(), step.name)->take(to_, step.arguments);
     take_input_norm(description_, group_, file_, width_, to_);
+    const auto keys = description_.settings.find("keys");
+    if (keys != description_.settings.end() &&
+        keys->second.value(group_, group_.number().value_or(0)) == "earlier")
+      leave_out_keys();
   }
 
   void read_tensors() {
@@ -66,6 +70,21 @@ public:
   }
 
 private:
+  /// Keys and values are those of an earlier layer, after their norms and rotation. The file may
+  /// hold maps for them, which nothing multiplies with.
+  void leave_out_keys() {
+    if (to_.parts.contains("W_qkv"))
+      fail("{}: layer {} takes the keys of an earlier one, but its maps are one tensor: W_q by "
+           "itself expected",
+           group_.contents->name, group_.number().value_or(0));
+    for (const char* name :
+         {"W_k", "b_k", "W_v", "b_v", "k_norm.weight", "k_norm.bias", "v_norm.weight"})
+      to_.parts.erase(name);
+    to_.missing = {{Stage::k_rope, Stage::v_norm},
+                   message("its keys and values are those of an earlier layer: give a text, or "
+                           "both tensors, <k_rope=FILE> <v_norm=FILE>")};
+  }
+
   /// Attention's tensors in the order of the table of tensors, so that the first wrong one is
   /// named.
   std::vector<const DescribedTensor*> attention_in_order() const {

@@ -74,7 +74,6 @@ void step_gemma_activation(LayerReading& to, const JsonTree& arguments);
 void step_gemma2_softcap(LayerReading& to, const JsonTree& arguments);
 bool gemma4_is_full(const Group& group);
 bool gemma4_shares_keys(const Group& group);
-void step_keys_of_earlier(LayerReading& to, const JsonTree& arguments);
 void step_gemma4_positions(LayerReading& to, const JsonTree& arguments);
 void step_gemma3_positions(LayerReading& to, const JsonTree& arguments);
 
