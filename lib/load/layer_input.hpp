@@ -21,6 +21,7 @@ struct LayerInput {
   LayerPast past; ///< of earlier tokens of the texts; empty: there are none
   /// k_rope and v_norm, (B,) H_kv, T, d, of a layer that takes another one's; else empty.
   LayerPast shared;
+  std::string shared_source; ///< for messages: "the keys of layer 2"
   std::shared_ptr<const TransformerBlock> block;
   std::vector<std::string> labels;                   ///< of the tokens; empty: none
   std::vector<std::vector<std::string>> item_labels; ///< of several texts: those of each

@@ -21,8 +21,8 @@ void ReadLayer::take_input(const LayerInput& input) {
     parts["v_past"] = {input.past.v, input.source};
   }
   if (!input.shared.k.empty()) {
-    parts["k_rope"] = {input.shared.k, input.source, true};
-    parts["v_norm"] = {input.shared.v, input.source, true};
+    parts["k_rope"] = {input.shared.k, input.shared_source, true};
+    parts["v_norm"] = {input.shared.v, input.shared_source, true};
   }
   if (labels.tokens_source == input_source)
     labels.take("tokens", {input.labels, input.item_labels}, input.source);

@@ -1,5 +1,6 @@
 #include <mha/model/ablations.hpp>
 
+#include <mha/model/layer_run.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -15,6 +16,7 @@ namespace {
 std::vector<Stage> stages_of_parts(const Layer& layer) {
   std::vector<Stage> kept{Stage::head_out, Stage::output};
   if (layer.block->has_feed_forward()) kept.push_back(Stage::mlp_out);
+  if (layer.block->supplement.present()) kept.push_back(Stage::layer_add);
   return kept;
 }
 
@@ -83,6 +85,7 @@ std::vector<Stage> ablated_stages(const std::vector<StageEdit>& set, const Layer
                                   std::size_t n) {
   std::vector<Stage> stages{Stage::head_out};
   if (layer.block->has_feed_forward()) stages.push_back(Stage::mlp_out);
+  if (layer.block->supplement.present()) stages.push_back(Stage::layer_add);
   for (const StageEdit& edit : set)
     if (edit.place.is_of(n)) add_once(stages, stage_of_place(edit.place, layer));
   return stages;
@@ -101,9 +104,10 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
     return &*parts;
   };
   pass.arrived = [&](const Residual& at) {
-    const bool has_mlp = layer(at.layer - 1).block->has_feed_forward();
+    const std::shared_ptr<const TransformerBlock> block = layer(at.layer - 1).block;
     clean_.push_back({parts->value(Stage::head_out), parts->value(Stage::output),
-                      has_mlp ? parts->value(Stage::mlp_out) : Tensor()});
+                      block->has_feed_forward() ? parts->value(Stage::mlp_out) : Tensor(),
+                      block->supplement.present() ? parts->value(Stage::layer_add) : Tensor()});
     streams_.push_back(at);
   };
   streams_.push_back(layers.embedded());
@@ -120,9 +124,10 @@ Tensor Ablations::stream_without_heads(std::size_t n, const std::vector<std::siz
   return stream_from(n, changed, threads);
 }
 
-Tensor Ablations::stream_without_mlp(std::size_t n, std::size_t threads) const {
+Tensor Ablations::stream_without(std::size_t n, Stage stage, std::size_t threads) const {
   Layer changed = layer(n).with(Stage::output, clean_[n].output);
-  changed.patches.add(patch_of(n, changed, Stage::mlp_out, clean_[n].mlp_out, {}));
+  const Tensor& clean = stage == Stage::layer_add ? clean_[n].layer_add : clean_[n].mlp_out;
+  changed.patches.add(patch_of(n, changed, stage, clean, {}));
   return stream_from(n, changed, threads);
 }
 
@@ -238,13 +243,15 @@ ResolvedEdit Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage,
 /// The last stream of a run from a changed layer on. The last layer computes only the rows of the
 /// predictions.
 Tensor Ablations::stream_from(std::size_t n, const Layer& changed, std::size_t threads) const {
+  const bool is_last = n + 1 == layers_.count();
+  LayerRun run(changed, nullptr, outputs_of(layers_, n, false),
+               is_last ? positions_ : std::vector<std::size_t>());
+  Residual after = streams_[n];
+  move_past(layers_, run, false, threads, nullptr, after);
   Advance pass;
   pass.threads = threads;
   pass.positions = positions_;
-  pass.patch = [&](Layer& layer, std::size_t at) {
-    if (at == n) layer = changed;
-  };
-  return advance(layers_, streams_[n], layers_.count(), pass).x;
+  return advance(layers_, std::move(after), layers_.count(), pass).x;
 }
 
 } // namespace mha

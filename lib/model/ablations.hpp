@@ -37,7 +37,8 @@ public:
   /// empty: all heads.
   Tensor stream_without_heads(std::size_t n, const std::vector<std::size_t>& heads,
                               std::size_t threads) const;
-  Tensor stream_without_mlp(std::size_t n, std::size_t threads) const;
+  /// The same with mlp_out, or layer_add.
+  Tensor stream_without(std::size_t n, Stage stage, std::size_t threads) const;
   /// The same with other weights of a mixture's chosen experts: B, T, n.
   Tensor stream_with_weights(std::size_t n, const Tensor& weights, std::size_t threads) const;
   /// The same with all places of the set replaced.
@@ -45,7 +46,7 @@ public:
 
 private:
   struct Clean {
-    Tensor head_out, output, mlp_out;
+    Tensor head_out, output, mlp_out, layer_add;
   };
 
   void require_texts() const;

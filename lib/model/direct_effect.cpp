@@ -93,9 +93,11 @@ void DirectEffects::enter(const Layer& layer, const ChosenByTokens* choice) {
   const Stage mlp = block.post_mlp_norm.present() ? Stage::mlp_add : Stage::mlp_out;
   std::vector<Stage> stages{Stage::head_result, Stage::output};
   if (has_mlp) stages.push_back(mlp);
+  const bool has_supplement = block.supplement.present();
+  if (has_supplement) stages.push_back(Stage::layer_add);
   const Trace values = trace(layer, stages, {}, request_.threads);
   const Norm& norm_after = block.post_attention_norm;
-  heads_.clear(), bias_.clear(), mlp_.clear(), layer_input_.clear();
+  heads_.clear(), bias_.clear(), mlp_.clear(), layer_add_.clear(), layer_input_.clear();
   for (const auto& [batch, position] : request_.places) {
     const std::size_t row = batch * T + position;
     const NormStatistics statistics =
@@ -110,6 +112,8 @@ void DirectEffects::enter(const Layer& layer, const ChosenByTokens* choice) {
       bias[k] += value_at(norm_after.bias, k);
     bias_.push_back(std::move(bias));
     mlp_.push_back(has_mlp ? row_of(values.value(mlp), row, d) : DoubleRow());
+    layer_add_.push_back(has_supplement ? row_of(values.value(Stage::layer_add), row, d)
+                                        : DoubleRow());
     layer_input_.push_back(row_of(layer.X, row, d));
   }
   experts_.clear();
@@ -151,6 +155,8 @@ std::optional<double> DirectEffects::of(Component part, std::optional<std::size_
   }
   case Component::mlp:
     return dot_with_direction(mlp_[place], place);
+  case Component::layer_add:
+    return dot_with_direction(layer_add_[place], place);
   case Component::expert:
     if (experts_.empty()) return std::nullopt;
     return dot_with_direction(experts_[place][*index], place);

@@ -43,7 +43,7 @@ private:
   std::vector<double> final_bias_, lm_head_bias_;
   // Of the layer that was entered, at each place:
   std::vector<std::vector<DoubleRow>> heads_, experts_; ///< of an expert that is not chosen: none
-  std::vector<DoubleRow> bias_, mlp_, layer_input_;
+  std::vector<DoubleRow> bias_, mlp_, layer_add_, layer_input_;
 };
 
 } // namespace mha

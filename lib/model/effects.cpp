@@ -186,9 +186,9 @@ private:
 } // namespace
 
 std::string_view name_of(Component part) {
-  constexpr std::array<std::string_view, 9> names{"head",       "attention", "mlp",
-                                                  "expert",     "embed",     "attention_bias",
-                                                  "final_bias", "head_bias", "set"};
+  constexpr std::array<std::string_view, 10> names{
+      "head",           "attention",  "mlp",       "expert",    "embed",
+      "attention_bias", "final_bias", "head_bias", "layer_add", "set"};
   return names[static_cast<std::size_t>(part)];
 }
 
@@ -224,7 +224,11 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
     if (direct.known() && adds_bias(layer)) parts.add(Component::attention_bias, n);
     if (layer.block->has_feed_forward())
       parts.add(Component::mlp, n, {}, [&ablations, n](std::size_t threads) {
-        return ablations.stream_without_mlp(n, threads);
+        return ablations.stream_without(n, Stage::mlp_out, threads);
+      });
+    if (layer.block->supplement.present())
+      parts.add(Component::layer_add, n, {}, [&ablations, n](std::size_t threads) {
+        return ablations.stream_without(n, Stage::layer_add, threads);
       });
     const std::set<std::size_t> chosen = choice ? choice->chosen() : std::set<std::size_t>();
     for (std::size_t e = 0; choice && e < layer.dims.E; ++e)

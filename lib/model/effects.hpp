@@ -69,6 +69,7 @@ enum class Component : std::uint8_t {
   attention_bias, ///< b_o, and the bias of a norm after attention
   final_bias,     ///< of the last norm
   head_bias,      ///< of the unembedding
+  layer_add,      ///< what a layer adds of the tokens' embedding for it
   set,            ///< the places that were named, together
 };
 std::string_view name_of(Component part);

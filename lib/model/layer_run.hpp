@@ -22,6 +22,7 @@ public:
   LayerRun(const Layer& layer, std::shared_ptr<LayerCounts> counts, const StageSet& outputs,
            std::vector<std::size_t> positions = {});
 
+  const Dims& dims() const { return dims_; }
   /// Whether the layer's resid_post is kept.
   bool keeps_stream() const { return contains(outputs_, Stage::resid_post); }
 

@@ -167,7 +167,7 @@ ComputeLayer OpenedModel::compute() const {
 std::vector<Sources::SourceTensor> OpenedModel::tensors_of(const std::string& id) {
   if (!texts_) return sources_.tensors_of(id);
   const std::size_t number = texts_->place_of(id);
-  const LayerInput input = texts_->input(number, stream_to(number).x);
+  const LayerInput input = layers_->input(stream_to(number));
   return sources_.tensors_of(id, &input);
 }
 

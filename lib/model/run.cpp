@@ -39,15 +39,13 @@ LoadedLayer TextLayers::made(std::size_t n, const LayerInput& input, bool keeps,
                              std::vector<Sources::SourceTensor>* parts) const {
   LoadedLayer loaded = sources_.load(texts_->layers()[n], &input, keeps, parts);
   loaded.layer.misses_rollout = n > 0;
+  if (const Tensor embedded = embedded_for(n); !embedded.empty()) {
+    loaded.layer.given[index_of(Stage::layer_embed)] = embedded;
+    loaded.layer.given_set.add(Stage::layer_embed);
+  }
   if (patch_)
     std::ranges::move(patch_(loaded.layer, loaded.id, loaded.notes),
                       std::back_inserter(loaded.notes));
-  if (const std::size_t width = texts_->model().layer_embedding().width; width > 0) {
-    const Dims& dims = loaded.layer.dims; // zeros, which give() replaces
-    loaded.layer.given[index_of(Stage::layer_embed)] =
-        Tensor(loaded.layer.dtype, {dims.B, dims.T, width});
-    loaded.layer.given_set.add(Stage::layer_embed);
-  }
   for (const TensorEdit& edit : edits_)
     if (edit.layer == n) loaded.layer = loaded.layer.with(edit.name, edit.tensor);
   return loaded;
@@ -60,10 +58,26 @@ void TextLayers::note(const LoadedLayer& loaded) const {
   for (const Note& note : loaded.notes) add_once(notes_, note);
 }
 
-/// The input of layer n. A layer that takes another one's keys and values gets zeros of their
-/// sizes, which give() replaces. While `making_` is held.
-LayerInput TextLayers::input(std::size_t n, const Tensor& x, const LayerPast& past) const {
-  LayerInput input = texts_->input(n, x, past);
+namespace {
+
+std::string source_of_keys(const Texts& texts, std::size_t layer) {
+  return fmt::format("the keys of layer {}", texts.layers()[layer]);
+}
+
+/// Heads side by side, B, T, H · d, as a stage has them: (B,) H, T, d.
+Tensor by_head(const Tensor& packed, std::size_t d, bool batched) {
+  const Shape& shape = packed.shape();
+  const Tensor heads =
+      permuted(packed.reshaped({shape[0], shape[1], shape[2] / d, d}), {0, 2, 1, 3});
+  return batched ? heads : heads.at(0);
+}
+
+} // namespace
+
+/// The input of a layer for its sizes: keys and values of another layer are zeros. While `making_`
+/// is held.
+LayerInput TextLayers::outline_input(std::size_t n, const LayerPast& past) const {
+  LayerInput input = texts_->input(n, texts_->zeros(), past);
   if (const std::optional<std::size_t> source = texts_->model().keys_of(n)) {
     std::optional<LayerPast>& zeros = zeros_of_keys_[*source];
     if (!zeros) {
@@ -72,48 +86,55 @@ LayerInput TextLayers::input(std::size_t n, const Tensor& x, const LayerPast& pa
       zeros = {Tensor(giver.dtype, giver.shape_of(Stage::k_rope)),
                Tensor(giver.dtype, giver.shape_of(Stage::v_norm))};
     }
-    input.shared = *zeros;
+    input.shared = *zeros, input.shared_source = source_of_keys(*texts_, *source);
   }
   return input;
 }
 
-/// Gives a layer what it has from elsewhere in the model: another layer's keys and values, and the
-/// tokens' embedding for it. While `making_` is held.
-void TextLayers::give(Layer& layer, const Residual& before) const {
-  const std::size_t n = before.layer;
-  const auto give = [&](Stage stage, const Tensor& tensor) {
-    layer.given[index_of(stage)] = tensor;
-    layer.given_set.add(stage);
-  };
-  if (const std::optional<std::size_t> source = texts_->model().keys_of(n)) {
+LayerInput TextLayers::input(const Residual& before, const LayerPast& past) const {
+  LayerInput input = texts_->input(before.layer, before.x, past);
+  if (const std::optional<std::size_t> source = texts_->model().keys_of(before.layer)) {
     const SharedKeys& keys = before.keys.at(*source);
-    give(Stage::k_rope, keys.k), give(Stage::v_norm, keys.v);
+    input.shared = {by_head(keys.k, keys.d_k, texts_->batched()),
+                    by_head(keys.v, keys.d_v, texts_->batched())};
+    input.shared_source = source_of_keys(*texts_, *source);
   }
-  if (texts_->model().layer_embedding().width == 0) return;
-  Tensor embedded = embedded_for_[n];
-  if (embedded.empty()) embedded = texts_->embedded_for(n, embedding_of_texts());
-  if (keeps_) embedded_for_[n] = embedded;
-  give(Stage::layer_embed, embedded);
+  return input;
+}
+
+/// The tokens' embeddings for layer n; empty where the model has none. While `making_` is held.
+Tensor TextLayers::embedded_for(std::size_t n) const {
+  if (texts_->model().layer_embedding().width == 0) return {};
+  if (!keeps_) return texts_->embedded_for(n, embedding_of_texts());
+  if (embedded_for_[n].empty()) embedded_for_[n] = texts_->embedded_for(n, embedding_of_texts());
+  return embedded_for_[n];
+}
+
+/// Gives a kept layer, which has zeros, another layer's keys and values. While `making_` is held.
+void TextLayers::give_to_kept(Layer& layer, const Residual& before) const {
+  const std::optional<std::size_t> source = texts_->model().keys_of(before.layer);
+  if (!source) return;
+  const SharedKeys& keys = before.keys.at(*source);
+  layer.given[index_of(Stage::k_rope)] = keys.k;
+  layer.given[index_of(Stage::v_norm)] = keys.v;
 }
 
 LoadedLayer TextLayers::load(const Residual& before,
                              std::vector<Sources::SourceTensor>* parts) const {
   const std::lock_guard hold(making_);
-  LoadedLayer loaded = made(before.layer, input(before.layer, before.x), false, parts);
-  give(loaded.layer, before);
-  return loaded;
+  return made(before.layer, input(before), false, parts);
 }
 
 LoadedLayer TextLayers::outline(std::size_t n) const {
   const std::lock_guard hold(making_);
-  return made(n, input(n, texts_->zeros()), true, nullptr);
+  return made(n, outline_input(n), true, nullptr);
 }
 
 /// Layer n, which is kept; its inputs have no numbers. While `making_` is held.
 const Layer& TextLayers::kept(std::size_t n, const LayerPast& past) const {
   std::optional<Layer>& kept = made_[n];
   if (!kept) {
-    LoadedLayer loaded = made(n, input(n, texts_->zeros(), past), true, nullptr);
+    LoadedLayer loaded = made(n, outline_input(n, past), true, nullptr);
     note(loaded);
     kept = std::move(loaded.layer);
     kept->X = {}, kept->k_past = {}, kept->v_past = {};
@@ -123,7 +144,7 @@ const Layer& TextLayers::kept(std::size_t n, const LayerPast& past) const {
 
 Layer TextLayers::sized(std::size_t n) const {
   const std::lock_guard hold(making_);
-  if (!keeps_) return made(n, input(n, texts_->zeros()), true, nullptr).layer;
+  if (!keeps_) return made(n, outline_input(n), true, nullptr).layer;
   Layer layer = kept(n, {});
   layer.X = texts_->zeros();
   return layer;
@@ -131,18 +152,15 @@ Layer TextLayers::sized(std::size_t n) const {
 
 Layer TextLayers::layer(const Residual& before, const LayerPast& past) const {
   const std::lock_guard hold(making_);
-  const std::size_t n = before.layer;
-  Layer layer;
-  if (keeps_) {
-    layer = kept(n, past);
-    layer.X = before.x;
-    if (!past.k.empty()) layer.k_past = past.k, layer.v_past = past.v;
-  } else {
-    LoadedLayer loaded = made(n, input(n, before.x, past), false, nullptr);
+  if (!keeps_) {
+    LoadedLayer loaded = made(before.layer, input(before, past), false, nullptr);
     note(loaded);
-    layer = std::move(loaded.layer);
+    return std::move(loaded.layer);
   }
-  give(layer, before);
+  Layer layer = kept(before.layer, past);
+  layer.X = before.x;
+  if (!past.k.empty()) layer.k_past = past.k, layer.v_past = past.v;
+  give_to_kept(layer, before);
   return layer;
 }
 
@@ -234,7 +252,8 @@ void move_past(const TextLayers& layers, LayerRun& run, bool rolls, std::size_t 
   if (rolls) stream.rollout = run.rollout(threads);
   if (layers.texts().model().gives_keys(stream.layer))
     stream.keys[stream.layer] = {run.output(Stage::k_rope, threads),
-                                 run.output(Stage::v_norm, threads)};
+                                 run.output(Stage::v_norm, threads), run.dims().d_k,
+                                 run.dims().d_v};
   ++stream.layer;
 }
 

@@ -21,6 +21,7 @@ namespace mha {
 /// Keys and values of a layer that later ones take: k_rope and v_norm, B, T, H_kv · d.
 struct SharedKeys {
   Tensor k, v;
+  std::size_t d_k = 0, d_v = 0;
 };
 
 /// The residual stream of texts before layer `layer`, or after the last where `layer` is their
@@ -65,6 +66,8 @@ public:
   /// from the files.
   LoadedLayer load(const Residual& before,
                    std::vector<Sources::SourceTensor>* parts = nullptr) const;
+  /// What the layer that reads a stream is given.
+  LayerInput input(const Residual& before, const LayerPast& past = {}) const;
   /// The model's end, whose last norm and head read `x`.
   Layer ends(const Tensor& x) const;
   /// The same, with its notes; `embedded`: what entered the first layer.
@@ -80,11 +83,12 @@ public:
 
 private:
   const Tensor& embedding_of_texts() const;
-  LayerInput input(std::size_t n, const Tensor& x, const LayerPast& past = {}) const;
+  LayerInput outline_input(std::size_t n, const LayerPast& past = {}) const;
   LoadedLayer made(std::size_t n, const LayerInput& input, bool keeps,
                    std::vector<Sources::SourceTensor>* parts) const;
   const Layer& kept(std::size_t n, const LayerPast& past) const;
-  void give(Layer& layer, const Residual& before) const;
+  void give_to_kept(Layer& layer, const Residual& before) const;
+  Tensor embedded_for(std::size_t n) const;
   void note(const LoadedLayer& loaded) const;
 
   Sources sources_;

@@ -104,10 +104,8 @@ private:
       if (key.starts_with(section)) key.remove_prefix(section.size());
     return std::string(key);
   }
-  /// The kind of this layer in layer_types, if rope_parameters have one object for each kind of
-  /// layers; otherwise "".
-  /// The kind of this layer, if rope_parameters are one object for each kind. One object alone is
-  /// that of all layers where no layer_types name others.
+  /// The kind of this layer, if rope_parameters are one object for each kind; otherwise "". One
+  /// object alone, with a base, is that of all layers where no layer_types name others.
   std::string own_layer_type() const {
     const Group& group = to_.group();
     std::set<std::string> kinds;
