@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -163,20 +165,44 @@ std::size_t take_choices_of(const Reference& reference, std::size_t threads, Lay
 
 namespace {
 
-/// For each token and each of its experts in the order of `own`, which of `theirs` it is; the same
-/// one where the token's experts are others.
-std::vector<std::size_t> places_in(const Tensor& theirs, const Tensor& own, std::size_t n) {
-  std::vector<std::size_t> places;
-  for (std::size_t row = 0; row < own.count() / n; ++row) {
-    const bool same = !added(own, n, theirs, n, row) && !added(theirs, n, own, n, row);
-    for (std::size_t j = 0; j < n; ++j) {
-      std::size_t at = j;
-      for (std::size_t k = 0; same && k < n; ++k)
-        if (value_at(theirs, row * n + k) == value_at(own, row * n + j)) at = k;
-      places.push_back(at);
-    }
+/// The weights of a reference's experts, or their scores: T, n; nothing where it has neither.
+std::optional<std::vector<double>> weights_in(const Layer& layer, const Reference& reference,
+                                              const Tensor& experts) {
+  const ReferenceStage *const weights = reference.find(Stage::expert_weights),
+                              *const scores = reference.find(Stage::router_scores);
+  if (weights && !weights->in_part && weights->value.count() == experts.count())
+    return values_in_double(weights->value);
+  const std::size_t n = layer.dims.n, E = layer.dims.E;
+  if (!scores || scores->in_part || scores->value.count() / E != experts.count() / n)
+    return std::nullopt;
+  std::vector<double> found;
+  for (std::size_t i = 0; i < experts.count(); ++i) {
+    const double e = value_at(experts, i);
+    if (!(e >= 0 && e < static_cast<double>(E))) return std::nullopt;
+    found.push_back(value_at(scores->value, i / n * E + static_cast<std::size_t>(e)));
   }
-  return places;
+  return found;
+}
+
+/// For each row of n numbers their places from the largest on, those that are as good as equal as
+/// they are; nothing where every row has this order.
+std::vector<std::size_t> descending(const std::vector<double>& numbers, std::size_t n) {
+  constexpr double clearly = 0.05; // more than a row's rounding
+  std::vector<std::size_t> places;
+  bool other = false;
+  for (std::size_t row = 0; row < numbers.size() / n; ++row) {
+    const double* const own = &numbers[row * n];
+    std::vector<std::size_t> order(n);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    bool sorts = false;
+    for (std::size_t j = 0; j + 1 < n; ++j)
+      sorts = sorts || own[j + 1] > own[j] + clearly * std::fabs(own[j]);
+    if (sorts)
+      std::ranges::stable_sort(order, std::greater(), [&](std::size_t j) { return own[j]; });
+    other = other || sorts;
+    places.insert(places.end(), order.begin(), order.end());
+  }
+  return other ? places : std::vector<std::size_t>();
 }
 
 /// Rows of n pieces, each piece taken from the place that is given for it.
@@ -191,24 +217,20 @@ Tensor reordered(const Tensor& value, std::size_t n, const std::vector<std::size
 
 } // namespace
 
-std::size_t take_own_order(const Layer& layer, const Tensor& own, Reference& reference) {
-  const ReferenceStage* const theirs = reference.find(Stage::experts);
-  if (!theirs || theirs->in_part || theirs->value.count() != own.count()) return 0;
+bool order_experts(const Layer& layer, Reference& reference) {
+  const ReferenceStage* const experts = reference.find(Stage::experts);
+  if (!experts || experts->in_part) return false;
   const std::size_t n = layer.dims.n;
-  const std::vector<std::size_t> places = places_in(theirs->value, own, n);
-  std::size_t others = 0;
-  for (std::size_t row = 0; row < places.size() / n; ++row)
-    for (std::size_t j = 0; j < n; ++j)
-      if (places[row * n + j] != j) {
-        ++others;
-        break;
-      }
-  if (others == 0) return 0;
+  const std::optional<std::vector<double>> weights = weights_in(layer, reference, experts->value);
+  const std::vector<std::size_t> places =
+      weights ? descending(*weights, n) : std::vector<std::size_t>();
+  if (places.empty()) return false;
   for (ReferenceStage& one : reference.stages)
-    if (!one.in_part && (one.stage == Stage::experts || one.stage == Stage::expert_weights ||
-                         experts_side_by_side(layer, one.stage) > 0))
+    if (!one.in_part && one.value.count() % places.size() == 0 &&
+        (one.stage == Stage::experts || one.stage == Stage::expert_weights ||
+         experts_side_by_side(layer, one.stage) > 0))
       one.value = reordered(one.value, n, places);
-  return others;
+  return true;
 }
 
 std::size_t tokens_of_other_experts(const Layer& a, const Layer& b, std::size_t threads) {

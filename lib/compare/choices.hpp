@@ -27,10 +27,9 @@ std::size_t take_choices_of(const Tensor& theirs, DType stored, const AfterMixtu
 /// The same by a layer's own results, where the reference has them and does not have its experts.
 std::size_t take_choices_of(const Reference& reference, std::size_t threads, Layer& layer);
 
-/// Puts a reference's chosen experts, and all that it has of each, into the order of `own`, the
-/// layer's stage `experts`, for every token that has the same ones. Returns for how many tokens
-/// their order was another.
-std::size_t take_own_order(const Layer& layer, const Tensor& own, Reference& reference);
+/// Puts a reference's chosen experts, and all that it has of each, into the order of their weights,
+/// which is the layer's, where they clearly are in another. Returns whether they were.
+bool order_experts(const Layer& layer, Reference& reference);
 
 /// How many tokens have other experts in two layers that differ in their streams.
 std::size_t tokens_of_other_experts(const Layer& a, const Layer& b, std::size_t threads);

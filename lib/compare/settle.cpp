@@ -142,21 +142,6 @@ void settle_heads(Ours& ours, ReferenceStage& stage, std::vector<std::string>& n
                   agrees ? "" : fmt::format(", to which it is nearer than to {}", others)));
 }
 
-/// Takes the layer's order of a token's experts where the reference has the same ones in another.
-void settle_experts(Ours& ours, Reference& reference) {
-  const ReferenceStage* const experts = reference.find(Stage::experts);
-  if (!is_mixture(ours.layer()) || !experts ||
-      !contains(available_stages(ours.layer()), Stage::experts))
-    return;
-  const std::string source = experts->source;
-  if (const std::size_t tokens =
-          take_own_order(ours.layer(), ours.value_of(Stage::experts), reference);
-      tokens > 0)
-    reference.notes.push_back(
-        fmt::format("{}: the experts of {} are the layer's in another order, compared in its own",
-                    source, counted(tokens, "tokens")));
-}
-
 /// A choice of readings, better the fewer steps are wrong.
 struct Choice {
   Reference reference;
@@ -322,7 +307,11 @@ std::vector<Reference> settled(const Layer& layer, Reference reference, std::siz
   for (ReferenceStage& stage : reference.stages) stages.push_back(&stage);
   settle_axes(ours, stages, reference.notes);
   for (ReferenceStage* stage : stages) settle_heads(ours, *stage, reference.notes);
-  settle_experts(ours, reference);
+  if (is_mixture(layer) && order_experts(layer, reference))
+    reference.notes.push_back(
+        fmt::format("{}: the experts are not in the order of their weights, in which they are "
+                    "compared",
+                    reference.find(Stage::experts)->source));
   narrow(ours, reference);
   if (reference.ambiguous.empty()) return {std::move(reference)};
   std::vector<Indices> indices = choices_of(reference, candidates_of(ours, reference));

@@ -359,7 +359,7 @@ TEST_CASE("mixture: steps of a reference are compared, and other choices are cou
   CHECK_THAT(differs.out, Contains("expert_out"));
 }
 
-TEST_CASE("mixture: a reference's experts in another order are compared in the layer's own",
+TEST_CASE("mixture: a reference's experts in another order are compared in that of their weights",
           "[mixture]") {
   const Folder folder;
   const std::string model = in_source("data/bard-mixtral");
@@ -381,7 +381,8 @@ TEST_CASE("mixture: a reference's experts in another order are compared in the l
   const Result same = run(words);
   INFO(same.out << same.err);
   CHECK(same.code == 0);
-  CHECK_THAT(same.out + same.err, Contains("in another order, compared in its own"));
+  CHECK_THAT(same.out + same.err,
+             Contains("not in the order of their weights, in which they are compared"));
   // The weights of the two, exchanged, are a difference in any order.
   REQUIRE(turned("k = 'layers.1.expert_weights'; o[k] = o[k][:, ::-1].copy(); ").code == 0);
   const Result other = run(words);
