@@ -105,10 +105,13 @@ Bytes map(File file, std::string name, std::size_t size, const StreamLimit& limi
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
   if (start == MAP_FAILED) return read_stream(file, std::move(name), limit);
   const auto* first = static_cast<const std::byte*>(start);
-  const auto noted = std::make_shared<const Mapping>(first, size, std::move(file), shown(name));
-  const std::shared_ptr<const std::byte> data(first, [size, noted](const std::byte* mapped) {
-    ::munmap(const_cast<std::byte*>(mapped), size);
-  });
+  auto noted = std::make_shared<const Mapping>(first, size, std::move(file), shown(name));
+  // Unknown before it is unmapped: another mapping may get its addresses at once.
+  const std::shared_ptr<const std::byte> data(
+      first, [size, noted = std::move(noted)](const std::byte* mapped) mutable {
+        noted.reset();
+        ::munmap(const_cast<std::byte*>(mapped), size);
+      });
   return {std::move(name), data, size, true};
 }
 

@@ -2,6 +2,7 @@
 
 #include <mha/system/error.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace mha {
@@ -46,11 +48,15 @@ const Mapping::Range* range_at(const std::byte* at) noexcept {
   return found;
 }
 
-/// Descriptors are few: a folder may hold thousands of files.
-constexpr int most_open = 256;
+/// Descriptors are few, and a folder may hold thousands of files: half of them are left to others.
+int most_open() {
+  struct rlimit limit {};
+  const bool known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0;
+  return static_cast<int>(std::min<rlim_t>(256, known ? limit.rlim_cur / 2 : 0));
+}
 
 File kept_open(File file) {
-  if (file.fd() >= most_open) return {};
+  if (file.fd() >= most_open()) return {};
   ::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_RANDOM); // will_read_mapped knows better
   return file;
 }
