@@ -90,14 +90,15 @@ LayerProjections projections_of(const Layer& layer, const std::string& id, std::
              some_ov = !layer.W_v.empty() || !layer.W_o.empty();
   if (!some_qk && !some_ov)
     fail("there are no projections: circuits are made of W_q, W_k, W_v and W_o");
-  if (some_qk && !layer.has_given(Stage::q) && !layer.has_given(Stage::k)) {
+  if (some_qk && !layer.has_given(Stage::q) && !layer.has_given(Stage::k) &&
+      has_step(layer, Stage::k)) {
     to.W_q = through_compressed(layer.W_c_q, layer.c_q_norm_weight,
                                 matrix_of(layer.W_q, dims.H * dims.d_k));
     to.W_k = through_compressed(layer.W_c_kv, layer.c_kv_norm_weight,
                                 matrix_of(layer.W_k, dims.H_kv * dims.d_k));
     add_shared_key(layer, to.W_k);
   }
-  if (some_ov && !layer.has_given(Stage::v)) {
+  if (some_ov && !layer.has_given(Stage::v) && has_step(layer, Stage::v)) {
     to.W_v = through_compressed(layer.W_c_kv, layer.c_kv_norm_weight,
                                 matrix_of(layer.W_v, dims.H_kv * dims.d_v));
     to.W_o = matrix_of(layer.W_o, dims.H * dims.d_v);

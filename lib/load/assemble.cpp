@@ -123,6 +123,11 @@ private:
         return fused || find("W_v") || find("W_kv_b");
       case Stage::output:
         return find("W_o") != nullptr;
+      case Stage::k_norm: // after which k is not made
+      case Stage::k_rope:
+        return fused || find("W_k") || find("W_kv_b") || find("k") || find("K");
+      case Stage::v_norm:
+        return fused || find("W_v") || find("W_kv_b") || find("v") || find("V");
       default:
         return true;
       }

@@ -259,6 +259,11 @@ void WholeModel::check_config() const {
           embedding_.positions.shape()[0] -
               std::min(embedding_.first_position, embedding_.positions.shape()[0]),
           "positions");
+  if (layer_embedding_.width > 0) {
+    check({"hidden_size_per_layer_input"}, layer_embedding_.width, "numbers a layer's embedding");
+    check({"vocab_size_per_layer_input"}, layer_embedding_.table.shape()[0],
+          "tokens with embeddings for the layers");
+  }
   if (!embedding_.types.empty())
     check({"type_vocab_size"}, embedding_.types.shape()[0], "types of tokens");
   if (description_->own_vocabulary && head_.present())
