@@ -100,8 +100,13 @@ void CircuitsCommand::note_omissions(const LayerProjections& layer) {
   if (layer.normalises_output)
     note("blocks normalise the output of attention, or the sum after it; these norms are left out");
   if (layer.is_gated)
-    note("a gate, other for each token, multiplies the heads' results before W_o; OV is without it");
-  if (layer.normalises_values)
+    note(
+        "a gate, other for each token, multiplies the heads' results before W_o; OV is without it");
+  if (!layer.makes_keys)
+    note(
+        "a layer that takes the keys and values of an earlier one has no W_k and W_v, and so no QK "
+        "and OV");
+  if (layer.normalises_values && layer.has_ov())
     note("values or the heads' results are normalised; OV is without these norms");
   if (layer.has_ov() && layer.width == 0)
     note("input and output differ in width, so OV has no eigenvalues");

@@ -84,6 +84,7 @@ LayerProjections projections_of(const Layer& layer, const std::string& id, std::
   to.has_qk_norm = !layer.q_norm_weight.empty() || !layer.k_norm_weight.empty();
   to.normalises_output = has_norm_after(layer);
   to.is_gated = has_step(layer, Stage::gated);
+  to.makes_keys = has_step(layer, Stage::k);
   to.normalises_values = has_step(layer, Stage::v_norm) || has_step(layer, Stage::head_norm);
 
   const bool some_qk = !layer.W_q.empty() || !layer.W_k.empty(),

@@ -27,6 +27,7 @@ struct LayerProjections {
   bool folded = false;            ///< a norm's gain or centring is in W_q, W_k and W_v
   bool normalises_output = false; ///< a norm after the output or the block is left out
   bool is_gated = false;          ///< a gate of each token is left out of OV
+  bool makes_keys = true;         ///< else they are an earlier layer's
   bool normalises_values = false; ///< norms of values or of heads' results are left out of OV
   std::size_t width = 0;          ///< of the stream; 0 if input and output differ in width
 
