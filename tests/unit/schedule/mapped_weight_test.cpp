@@ -53,7 +53,7 @@ std::vector<T> product(const Tensor& W, const Tensor& x, std::size_t first, std:
 }
 
 template <class T> void check_products(const Tensor& mapped, const Tensor& W) {
-  for (const std::size_t rows : {1, 7, 40, 300})
+  for (const std::size_t rows : std::vector<std::size_t>{1, 7, 40, 300})
     for (const auto& [first, columns] : {std::pair{0, 520}, {64, 456}, {128, 64}, {512, 8}}) {
       INFO(name_of(W.dtype()) << " " << rows << " rows, " << columns << " columns from " << first);
       const Tensor x = numbers(dtype_of<T>, {rows, in});
