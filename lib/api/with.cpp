@@ -3,14 +3,14 @@
 #include <mha/mha.hpp>
 
 #include <mha/api/visit.hpp>
+#include <mha/naming/forms.hpp>
+#include <mha/naming/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/load/masks.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/load/sizes.hpp>
-#include <mha/naming/forms.hpp>
-#include <mha/naming/fused.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 

@@ -2,9 +2,9 @@
 
 #include <mha/compare/diff.hpp>
 
+#include <mha/naming/forms.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/other_inputs.hpp>
-#include <mha/naming/forms.hpp>
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // Variances of maps and of the heads' results, computed by rows.
 
 #include <mha/compare/spread_maps.hpp>
+#include <mha/naming/forms.hpp>
 #include <mha/forward/gate.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/naming/forms.hpp>
 
 #include <algorithm>
 #include <functional>

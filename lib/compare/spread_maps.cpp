@@ -155,8 +155,8 @@ void MapVariances::through_scores(const RowValues& values, std::size_t query,
     }
     // What is added may be a product of q, which is one of x itself.
     for (std::size_t j = 0; stage == biased && before && terms > 0 && j < n; ++j)
-      variance[j] +=
-          mha::of_sum(summed_, terms, 0, y[j] - before[j]) + kept_.at_worst(y[j] - before[j]);
+      variance[j] += mha::of_sum(summed_, terms, 0, y[j] - before[j]) +
+                     kept_.at_worst(y[j] - before[j]);
     for (std::size_t j = 0; j < n; ++j) {
       if (stage == Stage::scores)
         variance[j] += mha::of_sum(summed_, layer_.dims.d_k, 0, y[j]);

@@ -73,7 +73,8 @@ template <class T> void Activated<T>::prepare(const Usage& usage) {
   norm_.prepare(usage);
 }
 
-template <class T> void Activated<T>::activate_clamped(Matrix<const T> x, Matrix<T> y) const {
+template <class T>
+void Activated<T>::activate_clamped(Matrix<const T> x, Matrix<T> y) const {
   const T limit = static_cast<T>(clamp_.limit);
   const auto at_most = [&](const T* from, T* to) { // NaN stays
     std::transform(from, from + x.cols, to, [&](T a) { return a > limit ? limit : a; });

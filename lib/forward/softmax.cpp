@@ -36,9 +36,9 @@ template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias,
     return larger(mha::row_max(keys.begin(), keys.size()) * row.factor(), sink);
   };
 
-  row.step(scores, [](K) {}); // q kᵀ, a product of the band's
+  row.step(scores, [](K) {});               // q kᵀ, a product of the band's
   row.scale(static_cast<T>(layer.scale() * layer.temperature_of(at.query))); // scores · scale
-  row.step(capped, [&](K keys) { // softcap · tanh(scaled / softcap)
+  row.step(capped, [&](K keys) {            // softcap · tanh(scaled / softcap)
     row_softcap(keys.begin(), keys.size(), static_cast<T>(layer.settings.softcap));
   });
   row.step(biased, [&](K keys) { bias.add(at, keys, row); });               // + position bias

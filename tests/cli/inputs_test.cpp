@@ -232,8 +232,9 @@ TEST_CASE("inputs: of what lies in a folder, only regular files are read") {
     return result.err;
   };
   const auto only_regular = [](const std::string& name, const std::string& what) {
-    return fmt::format("mha-inspect: {}: is {}; only regular files are read from a folder\n", name,
-                       what);
+    return fmt::format(
+        "mha-inspect: {}: is {}; only regular files are read from a folder\n", name,
+        what);
   };
   const Folder folder;
   for (const char* name : {"device", "pipe", "socket", "config", "index", "folder"})

@@ -169,11 +169,12 @@ TEST_CASE("kinds: a layer or model of such a kind is refused by what it is", "[n
                                     {"apertus", "xielu"}})
     refused({"predict", models() + "/" + model, "--naming", file_of(model), "--ids", "3,7"}, kind);
   // Plain attention of such models, with its input; as the family of the built-in reads it.
-  for (const auto& [model, layer] : {std::pair("nemotron_h", "1"),
-                                     {"falcon_h1", "0.attn"},
-                                     {"lfm2", "2"},
-                                     {"apertus", "1"},
-                                     {"qwen3_next", "3"}}) {
+  for (const auto& [model, layer] :
+       {std::pair("nemotron_h", "1"),
+        {"falcon_h1", "0.attn"},
+        {"lfm2", "2"},
+        {"apertus", "1"},
+        {"qwen3_next", "3"}}) {
     const Result shown = run({"show", models() + "/" + model, X, "--naming", file_of(model),
                               "--layer", layer, "--stage", "output"});
     INFO(model << " " << shown.err);

@@ -178,7 +178,8 @@ TEST_CASE("map: labels that the font lacks characters of are positions, and a no
     CHECK(result.code == 0);
     return result.err;
   };
-  const std::string lacks = "lacks characters of 2 labels, numbered by position: #3; an SVG";
+  const std::string lacks =
+      "lacks characters of 2 labels, numbered by position: #3; an SVG";
   CHECK_THAT(draw("a.png", tokens), Contains(lacks));
   CHECK_THAT(draw("a.png", as_numbers), !Contains("lacks"));
   draw("b.png", tokens), draw("c.png", as_numbers);

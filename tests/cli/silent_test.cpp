@@ -220,8 +220,7 @@ TEST_CASE("silent: settings in an object of their own count") {
   CHECK(shown(R"("training": {"learning_rate": 0.1})", {"--strict"}).code == 0);
   const Result other = shown(R"("norm": {"scale": 7})"); // not attention's
   CHECK(other.out == shown(R"("causal": false)").out);
-  CHECK_THAT(other.err,
-             Contains("warning: ") && Contains("skipped, as part of something else: norm.scale"));
+  CHECK_THAT(other.err, Contains("warning: ") && Contains("skipped, as part of something else: norm.scale"));
 }
 
 TEST_CASE("silent: a mask with NaN is the mask's fault, not an overflow") {

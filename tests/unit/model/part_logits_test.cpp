@@ -50,8 +50,7 @@ TEST_CASE("part logits: what a part adds to a token's logit is its direct effect
       if (effect.part == Component::mlp) part = layer + ".mlp_out";
       if (part.empty()) continue;
       const std::vector<PartLogits> found =
-          part_logits(*text.layers, parse_place(part, part, stage_of_place_named),
-                      {{effect.batch, effect.position}}, 0);
+          part_logits(*text.layers, parse_place(part, part, stage_of_place_named), {{effect.batch, effect.position}}, 0);
       REQUIRE(found.size() == 1);
       CHECK(found[0].logits[17] == Approx(*effect.direct).epsilon(1e-9).margin(1e-11));
       ++compared;
@@ -67,8 +66,8 @@ TEST_CASE("part logits: a stage of the stream has the logits of the logit lens",
   std::size_t compared = 0;
   for (const Prediction& one : predict(*lens.model, request).list) {
     const std::string stage = "layers." + std::to_string(*one.layer) + ".resid_post";
-    const auto found = part_logits(*text.layers, parse_place(stage, stage, stage_of_place_named),
-                                   {{one.batch, one.position}}, 0);
+    const auto found =
+        part_logits(*text.layers, parse_place(stage, stage, stage_of_place_named), {{one.batch, one.position}}, 0);
     for (const Candidate& candidate : one.candidates)
       CHECK(found[0].logits[static_cast<std::size_t>(candidate.id)] == candidate.logit);
     ++compared;
@@ -98,9 +97,8 @@ TEST_CASE("part logits: a vector goes through centring and gain alone", "[model]
 TEST_CASE("part logits: what is no part of the stream is said", "[model]") {
   const OneText gpt("bard-gpt2"), bert("bard-bert");
   const auto refused = [](const OneText& text, const char* part, const char* message) {
-    CHECK_THROWS_WITH(
-        part_logits(*text.layers, parse_place(part, part, stage_of_place_named), places, 0),
-        Contains(message));
+    CHECK_THROWS_WITH(part_logits(*text.layers, parse_place(part, part, stage_of_place_named), places, 0),
+                      Contains(message));
   };
   refused(gpt, "layers.1.q", "a stage of the stream");
   refused(gpt, "logits", "a stage of the stream");
