@@ -86,18 +86,22 @@ void Variances::find(Stage stage) {
   if (!variances_.contains(stage)) variances_[stage] = found(stage);
 }
 
-/// The tokens' embedding for a layer is given, and another implementation makes it in steps: each
-/// number is taken to be rounded by a few units of its row.
-StageNumbers Variances::of_layer_embedding() const {
+/// Adds to rows of `width` numbers what steps that are not stages round: each number by a few units
+/// of its row.
+StageNumbers Variances::in_inner_steps(StageNumbers variance, const StageNumbers& y,
+                                       std::size_t width) const {
   constexpr double units = 4;
-  const Tensor& given = layer_.given[index_of(Stage::layer_embed)];
-  const StageNumbers y = values_in_double(given);
-  StageNumbers variance = of_tensor(given), steps(y.size());
-  const std::size_t width = given.shape().back();
+  StageNumbers steps(y.size());
   for (std::size_t first = 0; first < y.size(); first += width)
     variance_of_given(kept_, units * kept_.half, false, &y[first], width, &steps[first]);
   for (std::size_t i = 0; i < y.size(); ++i) variance[i] += steps[i];
   return variance;
+}
+
+/// The tokens' embedding for a layer is given, and another implementation makes it in steps.
+StageNumbers Variances::of_layer_embedding() const {
+  const Tensor& given = layer_.given[index_of(Stage::layer_embed)];
+  return in_inner_steps(of_tensor(given), values_in_double(given), given.shape().back());
 }
 
 StageNumbers Variances::of_given(Stage stage) const {
@@ -132,17 +136,10 @@ StageNumbers Variances::of_stream(const Tensor& stream) const {
   return variance;
 }
 
-/// The variance of the embedding (tokens, positions and types, scaled or normed). Its inner steps
-/// are not stages; each number is taken to be rounded by a few units of its row.
+/// The variance of the embedding (tokens, positions and types, scaled or normed).
 StageNumbers Variances::of_embedding() const {
-  constexpr double units = 4;
-  StageNumbers variance = of_stream(layer_.ends->embed), steps(variance.size());
-  const StageNumbers& y = values_.at(Stage::embed);
-  const std::size_t width = layer_.ends->embed.shape().back();
-  for (std::size_t first = 0; first < y.size(); first += width)
-    variance_of_given(kept_, units * kept_.half, false, &y[first], width, &steps[first]);
-  for (std::size_t i = 0; i < y.size(); ++i) variance[i] += steps[i];
-  return variance;
+  const Tensor& embed = layer_.ends->embed;
+  return in_inner_steps(of_stream(embed), values_.at(Stage::embed), embed.shape().back());
 }
 
 /// The input of a step that has one.

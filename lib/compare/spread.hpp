@@ -70,6 +70,8 @@ private:
   StageNumbers of_stream(const Tensor& stream) const;
   StageNumbers of_tensor(const Tensor& tensor) const;
   StageNumbers of_embedding() const;
+  StageNumbers in_inner_steps(StageNumbers variance, const StageNumbers& y,
+                              std::size_t width) const;
   StageNumbers of_product(const StageNumbers& x, StageNumbers variance, const Tensor& W,
                           const StageNumbers& y) const;
   StageNumbers multiplied(const StageNumbers& x, const Tensor& W, const Tensor& b) const;

@@ -218,17 +218,26 @@ void Variances::through_activation(Activation activation, std::size_t n, StageNu
   x = y;
 }
 
+namespace {
+
+/// Multiplies numbers by others of their own variance.
+void multiply(StageNumbers& x, StageNumbers& variance, const StageNumbers& factor,
+              const StageNumbers& of_factor) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    variance[i] = variance[i] * factor[i] * factor[i] + x[i] * x[i] * of_factor[i];
+    x[i] *= factor[i];
+  }
+}
+
+} // namespace
+
 StageNumbers Variances::of_activation() {
   const FeedForward& mlp = layer_.block->mlp;
   StageNumbers act = values_.at(Stage::mlp_pre), variance = variances_.at(Stage::mlp_pre);
   through_activation(mlp.activation, mlp.in.out(), act, variance);
   if (mlp.gated()) {
-    const StageNumbers &up = values_.at(Stage::mlp_up), &of_up = variances_.at(Stage::mlp_up);
     keep(variance, act);
-    for (std::size_t i = 0; i < act.size(); ++i) {
-      variance[i] = variance[i] * up[i] * up[i] + act[i] * act[i] * of_up[i];
-      act[i] *= up[i];
-    }
+    multiply(act, variance, values_.at(Stage::mlp_up), variances_.at(Stage::mlp_up));
   }
   for (std::size_t i = 0; !mlp.product_bias.empty() && i < act.size(); ++i)
     act[i] += value_at(mlp.product_bias, i % mlp.product_bias.count());
@@ -239,7 +248,6 @@ StageNumbers Variances::of_activation() {
 StageNumbers Variances::of_supplement() {
   using enum Stage;
   const Supplement& part = layer_.block->supplement;
-  const StageNumbers &given = values_.at(layer_embed), &of_given = variances_.at(layer_embed);
   StageNumbers h = values_.at(residual), variance = variances_.at(residual);
   const Stage added = has_step(layer_, mlp_add) ? mlp_add : mlp_out;
   add_each(h, values_.at(added)), add_each(variance, variances_.at(added));
@@ -249,10 +257,7 @@ StageNumbers Variances::of_supplement() {
   keep(variance, z);
   through_activation(part.activation, part.in.out(), z, variance);
   keep(variance, z);
-  for (std::size_t i = 0; i < z.size(); ++i) {
-    variance[i] = variance[i] * given[i] * given[i] + z[i] * z[i] * of_given[i];
-    z[i] *= given[i];
-  }
+  multiply(z, variance, values_.at(layer_embed), variances_.at(layer_embed));
   keep(variance, z);
   const StageNumbers y = multiplied(z, part.out.W, part.out.b);
   variance = of_product(z, std::move(variance), part.out.W, y);

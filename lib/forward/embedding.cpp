@@ -1,20 +1,38 @@
 #include <mha/forward/embedding.hpp>
 
 #include <mha/forward/norm.hpp>
+#include <mha/kernels/rows.hpp>
+#include <mha/schedule/linear.hpp>
 #include <mha/tensor/storage.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <numeric>
+#include <string_view>
 
 namespace mha {
 
 namespace {
 
-/// Row `index` of a (rows, width) table, converted to T.
-template <class T> void read_row(const Tensor& table, std::size_t index, T* to) {
+/// `count` numbers of row `index` of a (rows, width) table, from `first` on, converted to T.
+template <class T>
+void read_row(const Tensor& table, std::size_t index, std::size_t first, std::size_t count, T* to) {
   const std::size_t width = table.shape()[1], element = size_of(table.dtype());
-  convert(table.raw() + index * width * element, table.dtype(), reinterpret_cast<std::byte*>(to),
-          dtype_of<T>, width);
+  convert(table.raw() + (index * width + first) * element, table.dtype(),
+          reinterpret_cast<std::byte*>(to), dtype_of<T>, count);
+}
+/// The whole row.
+template <class T> void read_row(const Tensor& table, std::size_t index, T* to) {
+  read_row(table, index, 0, table.shape()[1], to);
+}
+
+/// Throws Error for a number beyond the rows of a table of tokens; `whose`: "the vocabulary has".
+void require_tokens(const std::vector<int>& ids, const Tensor& table, std::string_view whose) {
+  const std::size_t rows = table.shape()[0];
+  for (std::size_t t = 0; t < ids.size(); ++t)
+    if (ids[t] < 0 || static_cast<std::size_t>(ids[t]) >= rows)
+      fail("token {} of the text is {}: {} {} to {}", t, ids[t], whose, 0, rows - 1);
 }
 
 /// The positions of a text's tokens: 0, 1 …, or as RoBERTa counts.
@@ -32,10 +50,7 @@ std::vector<std::size_t> positions_of(const Embedding& embedding, const std::vec
 
 void require_rows(const Embedding& embedding, const std::vector<int>& ids,
                   const std::vector<std::size_t>& positions) {
-  const std::size_t vocabulary = embedding.tokens.shape()[0];
-  for (std::size_t t = 0; t < ids.size(); ++t)
-    if (ids[t] < 0 || static_cast<std::size_t>(ids[t]) >= vocabulary)
-      fail("token {} of the text is {}: the vocabulary has {} to {}", t, ids[t], 0, vocabulary - 1);
+  require_tokens(ids, embedding.tokens, "the vocabulary has");
   if (embedding.positions.empty() || positions.empty()) return;
   const std::size_t rows = embedding.positions.shape()[0];
   const std::size_t last = *std::max_element(positions.begin(), positions.end());
@@ -134,6 +149,24 @@ void embed_with_prefix(const Embedding& e, std::size_t B, const Tensor& first, T
   }
 }
 
+/// `norm` is in T.
+template <class T> void embed_rows(const LayerEmbedding& e, const Norm& norm, std::size_t first,
+                                   const std::vector<int>& ids, Matrix<const T> x, Matrix<T> y) {
+  WeightInUse<T> map;
+  const Tensor W = columns_when_read(e.map.W, first, e.width);
+  map.prepare(Routine::fma, W, nullptr, x.rows, 1, false);
+  map.multiply(x, 0, y);
+  const T to_unit = static_cast<T>(1 / std::sqrt(static_cast<double>(x.cols))),
+          scale = static_cast<T>(e.scale), half = static_cast<T>(1 / std::numbers::sqrt2);
+  for (std::size_t t = 0; t < y.rows; ++t) row_scale(y.row(t), y.cols, to_unit);
+  norm_rows<T>(norm, y, y);
+  std::vector<T> row(e.width);
+  for (std::size_t t = 0; t < y.rows; ++t) {
+    read_row(e.table, static_cast<std::size_t>(ids[t]), first, e.width, row.data());
+    for (std::size_t i = 0; i < e.width; ++i) y.row(t)[i] = (y.row(t)[i] + scale * row[i]) * half;
+  }
+}
+
 /// The embedding with its projection in a dtype.
 Embedding projecting_in(Embedding embedding, DType dtype) {
   for (Tensor* tensor : {&embedding.projection.W, &embedding.projection.b})
@@ -169,6 +202,30 @@ Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& id
       embed_text<double>(e, own, {all.as_mutable<double>().data() + first, rows, d, d});
     else
       embed_text<float>(e, own, {all.as_mutable<float>().data() + first, rows, d, d});
+  }
+  return all;
+}
+
+Tensor embed_for_layer(const LayerEmbedding& embedding, std::size_t number,
+                       const std::vector<std::vector<int>>& ids, const Tensor& embedded,
+                       const std::vector<std::size_t>& lengths) {
+  const std::size_t B = ids.size(), T = ids.front().size(), d = embedded.shape().back(),
+                    width = embedding.width;
+  const DType dtype = embedded.dtype();
+  const Norm norm = in_precision(embedding.norm, dtype);
+  Tensor all = sparse_zeros(dtype, {B, T, width});
+  for (std::size_t b = 0; b < B; ++b) {
+    std::vector<int> own = ids[b];
+    if (!lengths.empty()) own.resize(lengths[b]);
+    require_tokens(own, embedding.table, "the layers' embeddings have");
+    const auto in = [&](auto zero) {
+      using Number = decltype(zero);
+      embed_rows<Number>(
+          embedding, norm, number * width, own,
+          {embedded.as<Number>().data() + b * T * d, own.size(), d, d},
+          {all.as_mutable<Number>().data() + b * T * width, own.size(), width, width});
+    };
+    dtype == DType::f64 ? in(double()) : in(float());
   }
   return all;
 }

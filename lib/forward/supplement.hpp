@@ -23,11 +23,4 @@ private:
   NormOf<T> norm_;
 };
 
-/// The tokens' embeddings for layer `number`, (B, T, d_layer) in the type of `embedded`, which is
-/// what enters the first block; zeros after the `lengths` of texts, where these are given. Throws
-/// Error for a number beyond the table.
-Tensor embed_for_layer(const LayerEmbedding& embedding, std::size_t number,
-                       const std::vector<std::vector<int>>& ids, const Tensor& embedded,
-                       const std::vector<std::size_t>& lengths = {});
-
 } // namespace mha

@@ -26,14 +26,15 @@ namespace {
 /// A projection, the names under which its result is given, and the first stage that replaces it.
 struct Projection {
   std::string_view W, stage, packed;
-  std::array<std::string_view, 3> inputs; ///< it is applied to the first of these that exists
-  std::string_view fused;                 ///< it may be a part of this tensor
-  Stage enough;                           ///< where this stage is given, nothing needs the result
+  std::array<std::string_view, 3> inputs;  ///< it is applied to the first of these that exists
+  std::string_view fused;                  ///< it may be a part of this tensor
+  Stage enough;                            ///< where this stage is given, nothing needs the result
+  std::array<std::string_view, 2> later{}; ///< the result after its norm or rotation
 };
 const std::array<Projection, 4> projections{{
     {"W_q", "q", "Q", {"X", "x", ""}, "W_qkv", Stage::scores},
-    {"W_k", "k", "K", {"X_kv", "X_k", "X"}, "W_kv_b", Stage::scores},
-    {"W_v", "v", "V", {"X_kv", "X_v", "X"}, "W_kv_b", Stage::head_out},
+    {"W_k", "k", "K", {"X_kv", "X_k", "X"}, "W_kv_b", Stage::scores, {"k_norm", "k_rope"}},
+    {"W_v", "v", "V", {"X_kv", "X_v", "X"}, "W_kv_b", Stage::head_out, {"v_norm"}},
     {"W_o", "output", "", {"", "", ""}, "", Stage::output},
 }};
 
@@ -306,12 +307,8 @@ void note_identities(const NamedTensors& parts, const Identities& identities,
   const auto has = [&](std::string_view name) { return parts.contains(std::string(name)); };
   if (has("W_qkv") || (!has("W_q") && !has("W_k") && !has("W_v") && !has("W_kv_b"))) return;
   for (const Projection& projection : projections) {
-    // Given after their norm or rotation, keys and values are not made here.
-    const bool is_later = projection.W == "W_k"   ? has("k_norm") || has("k_rope")
-                          : projection.W == "W_v" ? has("v_norm")
-                                                  : false;
-    if (is_later || projection.W == "W_o" || has(projection.W) || has(projection.stage) ||
-        has(projection.packed) || has(projection.fused))
+    if (std::ranges::any_of(projection.later, has) || projection.W == "W_o" || has(projection.W) ||
+        has(projection.stage) || has(projection.packed) || has(projection.fused))
       continue;
     if (has("X") && !identities.contains(projection.W))
       notes.push_back(

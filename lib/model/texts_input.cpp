@@ -3,7 +3,6 @@
 #include <mha/model/texts.hpp>
 
 #include <mha/forward/embedding.hpp>
-#include <mha/forward/supplement.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/system/one_of.hpp>
