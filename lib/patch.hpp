@@ -94,7 +94,8 @@ private:
 /// scores and weights, features for other stages).
 struct At {
   ///@{
-  /// The parts of the place; omitted ones mean all.
+  /// The parts of the place; omitted ones mean all. In stages of chosen experts (expert_out)
+  /// `columns` are the chosen: the first, the second …
   Stage stage = Stage::output;
   LayerId layer = {};
   Indexes heads = {}, tokens = {}, columns = {};

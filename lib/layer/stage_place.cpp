@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace mha {
 
@@ -251,16 +252,43 @@ Stage stage_of_place(const StagePlace& place, const Layer& layer) {
   return place.prefers_add && has_step(layer, add) ? add : place.stage;
 }
 
+namespace {
+
+/// Takes the columns of the experts that a place names, which are side by side in memory.
+void take_columns_of_chosen(PlaceAxes& place, const StagePlace& written, std::size_t count,
+                            std::size_t width, const Message& where) {
+  const auto positions = [&](std::size_t axis, std::size_t size, std::string_view word) {
+    std::vector<std::size_t> own(size);
+    std::iota(own.begin(), own.end(), std::size_t{0});
+    return written.axis(axis).of({.where = where, .word = word, .own = std::move(own)});
+  };
+  const std::vector<std::size_t> of_one = positions(3, width, "columns"),
+                                 chosen = positions(2, count, "chosen experts");
+  place.chosen = chosen.size();
+  place.columns.resize(1);
+  for (const std::size_t j : chosen)
+    for (const std::size_t c : of_one) place.columns[0].push_back(j * width + c);
+}
+
+} // namespace
+
 PlaceAxes axes_of(const StagePlace& written, const Layer& layer, Stage stage,
                   const Message& where) {
   const StageInfo& info = info_of(stage);
   const std::vector<Dim>& letters = info.letters;
+  const std::size_t experts = experts_side_by_side(layer, stage);
   PlaceAxes place;
   place.with_heads = letters.size() == 3 || info.kind == Kind::row;
   place.with_columns = info.kind != Kind::row;
-  if (written.axes.size() > (place.with_columns ? 3u : 2u))
-    fail("{}: {} has {} axes: [{}]", where, info.name, place.with_columns ? "three" : "two",
-         place.with_columns ? "heads,tokens,columns" : "heads,tokens");
+  const std::size_t most = experts > 0 ? 4 : place.with_columns ? 3 : 2;
+  if (written.axes.size() > most)
+    fail("{}: {} has {} axes: [{}]", where, info.name,
+         most == 4   ? "four"
+         : most == 3 ? "three"
+                     : "two",
+         most == 4   ? "*,tokens,chosen,columns"
+         : most == 3 ? "heads,tokens,columns"
+                     : "heads,tokens");
   if (!place.with_heads && !written.axis(0).all())
     fail("{}: {} has no heads; its first axis is *: {}[*,{}]", where, info.name, info.name,
          written.axis(0).text());
@@ -269,6 +297,8 @@ PlaceAxes axes_of(const StagePlace& written, const Layer& layer, Stage stage,
   if (place.with_heads) place.heads = written.axis(0).of(axis_of_item(where, layer, letters[0], 0));
   const bool of_keys = place.with_columns && axis_of(last) == Axis::key;
   if (!place.with_columns) place.columns = {{0}};
+  if (experts > 0)
+    take_columns_of_chosen(place, written, experts, layer.dims.size_of(last) / experts, where);
   for (std::size_t b = 0; b < layer.dims.B; ++b) {
     place.tokens.push_back(written.axis(1).of(axis_of_item(where, layer, rows, b)));
     if (of_keys || place.columns.empty())

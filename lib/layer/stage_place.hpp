@@ -81,11 +81,13 @@ struct StagePlace : PlaceLayers {
   std::string name; ///< "layers.3.head_out"
   Stage stage = Stage::output;
   bool prefers_add = false; ///< hook_attn_out, hook_mlp_out: attn_add and mlp_add where there are
-  std::vector<AxisPositions> axes; ///< heads, tokens, columns; fewer: the others are whole
+  /// Heads, tokens, columns; of stages of chosen experts heads, tokens, chosen, columns. Fewer: the
+  /// others are whole.
+  std::vector<AxisPositions> axes;
 
   /// Sets the axes, but for those at the end that mean all.
   void set_axes(std::vector<AxisPositions> of_place);
-  /// One of the three.
+  /// One of them.
   const AxisPositions& axis(std::size_t number) const;
   /// With its axes, but for those at the end that mean all.
   std::string text() const;
@@ -103,6 +105,7 @@ struct PlaceAxes {
   std::vector<std::size_t> heads;
   std::vector<std::vector<std::size_t>> tokens;  ///< of each batch item
   std::vector<std::vector<std::size_t>> columns; ///< of each; one list: of all
+  std::size_t chosen = 0; ///< of how many chosen experts, side by side, columns are; 0: of none
   bool with_heads = false, with_columns = false;
 
   const std::vector<std::size_t>& columns_of(std::size_t batch) const {

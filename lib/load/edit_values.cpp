@@ -33,10 +33,23 @@ Tensor times(const Tensor& value, double factor) {
   return product;
 }
 
+/// A value with the place's chosen experts side by side, as their columns are.
+Tensor side_by_side(const PlaceAxes& place, const Tensor& value) {
+  Shape shape = value.shape();
+  const std::size_t rank = shape.size();
+  if (place.chosen == 0 || rank < 2 || shape[rank - 2] != place.chosen ||
+      shape[rank - 1] * place.chosen != place.columns[0].size())
+    return value;
+  shape.pop_back();
+  shape.back() = place.columns[0].size();
+  return value.reshaped(shape);
+}
+
 /// Sets the patch's value and its strides over the place, broadcast as in NumPy; `items`: the
 /// length of its batch axis, 0 without one.
 void set_value(const StageEdit& edit, std::size_t items, DType dtype, const PlaceAxes& place,
-               Tensor value, ResolvedEdit& to) {
+               const Tensor& given, ResolvedEdit& to) {
+  const Tensor value = side_by_side(place, given);
   // The lengths of the place's axes, each with the index of its stride in the patch.
   std::vector<std::pair<std::size_t, std::size_t>> axes;
   if (items > 0) axes.emplace_back(items, 0);

@@ -359,6 +359,59 @@ TEST_CASE("mixture: steps of a reference are compared, and other choices are cou
   CHECK_THAT(differs.out, Contains("expert_out"));
 }
 
+TEST_CASE("mixture: a patch names the chosen expert, and its columns", "[mixture]") {
+  const Folder folder;
+  const auto results = [&](const std::vector<std::string>& patches) {
+    const std::string out = folder.path("out.npz");
+    std::vector<std::string> words{"dump",       in_source("data/bard-mixtral"),
+                                   "--ids",      "3,7,9",
+                                   "-q",         "--layer",
+                                   "1",          "-s",
+                                   "expert_out", "-o",
+                                   out};
+    for (const std::string& patch : patches) words.insert(words.end(), {"--patch", patch});
+    const Result result = run(words);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return io::open(out).find("expert_out")->read();
+  };
+  const Tensor clean = results({});
+  REQUIRE(clean.rank() == 3); // tokens, chosen, d_model
+  const std::size_t n = clean.shape()[1], width = clean.shape()[2];
+  const auto expected = [&](const auto& is_patched) {
+    std::size_t wrong = 0;
+    const Tensor patched = results({fmt::format("layers.1.expert_out[{}] = 5", is_patched.text)});
+    for (std::size_t i = 0; i < clean.count(); ++i) {
+      const bool changes = is_patched.at(i / (n * width), i / width % n, i % width);
+      wrong += value_at(patched, i) != (changes ? 5 : value_at(clean, i));
+    }
+    CHECK(wrong == 0);
+  };
+  struct Place {
+    const char* text;
+    bool (*at)(std::size_t t, std::size_t j, std::size_t c);
+  };
+  using std::size_t;
+  for (const Place& place : {
+           Place{"*,2,1,7",
+                 [](size_t t, size_t j, size_t c) { return t == 2 && j == 1 && c == 7; }},
+           Place{"*,-1,0", [](size_t t, size_t j, size_t) { return t == 2 && j == 0; }},
+           Place{"*,*,*,[0,-1]", [](size_t, size_t, size_t c) { return c == 0 || c == 31; }},
+           Place{"*,1", [](size_t t, size_t, size_t) { return t == 1; }},
+       })
+    expected(place);
+  for (const auto& [place, message] : {
+           std::pair("[*,0,2]", "2 chosen experts"),
+           {"[*,0,0,99]", "columns"},
+           {"[*,0,0,0,0]", "expert_out has four axes: [*,tokens,chosen,columns]"},
+       }) {
+    const Result refused = run({"predict", in_source("data/bard-mixtral"), "--ids", "3,7,9",
+                                "--patch", fmt::format("layers.1.expert_out{} = 0", place)});
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.err, Contains(message));
+  }
+}
+
 TEST_CASE("mixture: a reference's experts in another order are compared in that of their weights",
           "[mixture]") {
   const Folder folder;
