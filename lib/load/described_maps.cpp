@@ -80,8 +80,9 @@ io::Entry DescribedFile::matrix(const DescribedTensor& tensor) const {
 std::vector<DescribedFile::Map>
 DescribedFile::maps_of_experts(const DescribedTensor& tensor) const {
   std::vector<Map> maps;
-  for (const io::Entry& entry : of_heads(tensor, tensor.name, true))
-    maps.push_back({turned(tensor, entry, "io"), std::nullopt});
+  std::vector<io::Entry> heads = of_heads(tensor, tensor.name, true);
+  maps.reserve(heads.size());
+  for (const io::Entry& entry : heads) maps.push_back({turned(tensor, entry, "io"), std::nullopt});
   const std::string bias = bias_name(tensor);
   if (bias.empty() || (tensor.bias && tensor.bias->empty())) return maps;
   const std::vector<io::Entry> biases = of_heads(tensor, bias, false);

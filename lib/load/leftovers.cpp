@@ -133,6 +133,7 @@ private:
       Group group = layer->group;
       group.outline = true;
       naming::LayerReading parts(group, *layer->family, options);
+      parts.leaves_mixtures = width.has_value();
       naming::read_layer(*layer->family, group, parts);
       const ModelReader reader(group, *description_);
       if (width) reader.block(*width);

@@ -104,6 +104,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
   const std::vector<std::string> unread = index->unread(layer);
   if (layer.family->name != "onnx") note_unread(layer.group, unread, to.notes);
   naming::LayerReading read(layer.group, *layer.family, options);
+  read.leaves_mixtures = request.for_texts;
   naming::read_layer(*layer.family, layer.group, read);
   const naming::FamilyRow* family = layer.family;
   if (const GraphNames* names = names_of(layer); names && names->hold(layer, read.parts, to.notes))

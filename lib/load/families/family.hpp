@@ -220,8 +220,9 @@ public:
   };
   NamedTensors parts;
   std::vector<FamilySetting> settings;
-  /// Tensors of kinds of layers that are not computed.
+  /// Tensors of kinds of layers that are not computed, and of mixtures.
   std::vector<TensorOfKind> of_kinds;
+  bool leaves_mixtures = false;      ///< the reader of whole models takes their tensors
   std::vector<ModuleResult> results; ///< of modules that return other than one stage
   std::vector<Note> notes;
   InputNormalisation norm;

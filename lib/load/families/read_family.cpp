@@ -56,8 +56,9 @@ public:
   void read_tensors() {
     if (!description_.is_family) width_ = file_.stream_width().value_or(0);
     for (const DescribedTensor* tensor : attention_in_order()) take(*tensor);
+    const bool leaves = to_.leaves_mixtures && description_.is_family;
     for (const auto& [key, tensor] : description_.tensors)
-      if (is_of_mixture(key)) take(tensor);
+      if (!leaves && is_of_mixture(key)) take(tensor);
     if (to_.parts.empty() && !has_mixer(to_.of_kinds)) take_feed_forward();
     require_sizes_of_kinds(description_, group_, to_);
   }
