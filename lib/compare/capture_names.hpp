@@ -51,6 +51,7 @@ enum class When : std::uint8_t {
   plain,
   bare,
   mixture,
+  beside_dense, ///< a mixture whose shared experts are a module called mlp, each with norms
 };
 
 struct CaptureMeaning {

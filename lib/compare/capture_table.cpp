@@ -44,6 +44,15 @@ const std::vector<CaptureMeaning>& layer_meanings() {
   {any, "attn_gated attn_out_gated", {concat}, {}},
   {any, "ffn_inp sa_out", {residual}, {}},
   {any, "l_out layer_out", {resid_post}, {}},
+  {beside_dense, "router.proj", {router}, {router_x}},
+  {beside_dense, "pre_feedforward_layernorm_2", {experts_x}, {residual}},
+  {beside_dense, "post_feedforward_layernorm_1", {shared_norm}, {shared_out}},
+  {beside_dense, "post_feedforward_layernorm_2", {experts_norm}, {experts_sum}},
+  {beside_dense, "mlp.gate_proj", {shared_pre}, {mlp_x}},
+  {beside_dense, "mlp.up_proj", {shared_up}, {mlp_x}},
+  {beside_dense, "mlp.down_proj", {shared_out}, {shared_act}},
+  {beside_dense, "mlp", {shared_out}, {mlp_x}},
+  {beside_dense, "experts", {experts_sum}, {experts_x}},
   {mixture, "ffn_moe_logits router_logits block_sparse_moe.gate block_sparse_moe.router.layer", {router}, {mlp_x}},
   {mixture, "ffn_moe_probs", {router_scores}, {}},
   {mixture, "share_expert.gate_proj shared_expert.gate_proj shared_experts.gate_proj shared_mlp.gate_proj", {shared_pre}, {mlp_x}},
@@ -99,7 +108,7 @@ bool holds(When when, const Surroundings& model) {
   if (when == When::bare) return model.bare_embedding;
   if (!model.block)
     return when != When::post && when != When::inner && when != When::parallel &&
-           when != When::mixture;
+           when != When::mixture && when != When::beside_dense;
   switch (when) {
   case When::parallel:
     return model.block->shape == BlockShape::parallel;
@@ -116,6 +125,8 @@ bool holds(When when, const Surroundings& model) {
     return !model.block->mlp.gated() && !model.block->mixture;
   case When::mixture:
     return model.block->mixture != nullptr;
+  case When::beside_dense:
+    return model.block->mixture && model.block->mixture->norm_of_shared.present();
   default:
     return true;
   }

@@ -218,7 +218,7 @@ StageNumbers Variances::before_kept(Stage stage) {
 StageNumbers Variances::around_attention(Stage stage) {
   using enum Stage;
   if (stage == residual || stage == resid_post) return of_sum(stage);
-  if (layer_.block && layer_.block->mixture && stage >= router && stage <= mlp_out)
+  if (layer_.block && layer_.block->mixture && stage >= router_x && stage <= mlp_out)
     return of_mixture(stage);
   if (stage == mlp_act) return of_activation();
   if (stage == layer_add) return of_supplement();

@@ -93,6 +93,7 @@ private:
   StageNumbers of_gated(Activation activation, std::size_t width, Stage pre, Stage up,
                         bool is_gated);
   StageNumbers of_expert_sum() const;
+  StageNumbers of_mixture_sum() const;
   StageNumbers of_supplement();
   StageNumbers of_layer_embedding() const;
   StageNumbers of_sum(Stage stage);

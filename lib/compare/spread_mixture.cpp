@@ -55,6 +55,9 @@ StageNumbers Variances::of_expert_weights() const {
                      &experts = values_.at(Stage::experts),
                      &weights = values_.at(Stage::expert_weights);
   const std::size_t n = layer_.dims.n, E = layer_.dims.E;
+  const auto factor_of = [&](std::size_t expert) {
+    return routing.factors.empty() ? 1 : value_at(routing.factors, expert);
+  };
   StageNumbers variance(experts.size());
   for (std::size_t first = 0; first < experts.size(); first += n) {
     double sum = 0, of_sum = 0;
@@ -62,16 +65,21 @@ StageNumbers Variances::of_expert_weights() const {
       const std::size_t at = first / n * E + static_cast<std::size_t>(experts[j]);
       sum += scores[at], of_sum += of_scores[at], variance[j] = of_scores[at];
     }
+    // Without the factors, which multiply afterwards.
+    const auto share = [&](std::size_t j) {
+      return weights[j] / (routing.factor * factor_of(static_cast<std::size_t>(experts[j])));
+    };
     if (routing.weight == ExpertWeight::renormalised)
       for (std::size_t j = first; j < first + n; ++j)
-        variance[j] = (variance[j] + squared(weights[j] / routing.factor) * of_sum) / squared(sum);
+        variance[j] = (variance[j] + squared(share(j)) * of_sum) / squared(sum);
     if (routing.weight == ExpertWeight::softmax_chosen) {
       std::vector<double> shares(n);
-      for (std::size_t j = 0; j < n; ++j) shares[j] = weights[first + j] / routing.factor;
+      for (std::size_t j = 0; j < n; ++j) shares[j] = share(first + j);
       through_softmax(shares.data(), n, &variance[first]);
     }
   }
-  for (double& number : variance) number *= squared(routing.factor);
+  for (std::size_t j = 0; j < variance.size(); ++j)
+    variance[j] *= squared(routing.factor * factor_of(static_cast<std::size_t>(experts[j])));
   return variance;
 }
 
@@ -82,7 +90,7 @@ StageNumbers Variances::of_expert_products(Stage from, const std::vector<LinearM
   const StageNumbers &x = values_.at(from), &of_x = variances_.at(from),
                      &experts = values_.at(Stage::experts);
   const std::size_t n = layer_.dims.n, in = maps[0].in(), out = maps[0].out();
-  const bool is_shared = x.size() / in * n == experts.size() && from == Stage::mlp_x;
+  const bool is_shared = x.size() / in * n == experts.size() && from != Stage::mlp_act;
   StageNumbers variance(y.size());
   for (std::size_t j = 0; j < experts.size(); ++j) {
     const auto row = [&](const StageNumbers& all, std::size_t width, std::size_t number) {
@@ -112,18 +120,17 @@ StageNumbers Variances::of_gated(Activation activation, std::size_t width, Stage
   return variance;
 }
 
-/// Of the weighted sum of the results.
+/// Of the weighted sum of the chosen experts' results.
 StageNumbers Variances::of_expert_sum() const {
   const StageNumbers &results = values_.at(Stage::expert_out),
                      &of_results = variances_.at(Stage::expert_out),
                      &weights = values_.at(Stage::expert_weights),
-                     &of_weights = variances_.at(Stage::expert_weights),
-                     &y = values_.at(Stage::mlp_out);
+                     &of_weights = variances_.at(Stage::expert_weights);
   const Mixture& mixture = *layer_.block->mixture;
   const bool weighs = !mixture.routing.weighs_input;
   const std::size_t width = layer_.dims.d_out, n = layer_.dims.n;
-  StageNumbers variance(y.size());
-  for (std::size_t i = 0; i < y.size(); ++i)
+  StageNumbers variance(results.size() / n);
+  for (std::size_t i = 0; i < variance.size(); ++i)
     for (std::size_t j = 0; j < n; ++j) {
       const std::size_t slot = i / width * n + j, at = slot * width + i % width;
       variance[i] += weighs ? squared(weights[slot]) * of_results[at] +
@@ -131,11 +138,20 @@ StageNumbers Variances::of_expert_sum() const {
                                   kept_.of(weights[slot] * results[at])
                             : of_results[at];
     }
+  return variance;
+}
+
+/// Of what the chosen experts and the shared ones add together.
+StageNumbers Variances::of_mixture_sum() const {
+  const Mixture& mixture = *layer_.block->mixture;
+  StageNumbers variance =
+      mixture.norm_of_sum.present() ? variances_.at(Stage::experts_norm) : of_expert_sum();
   if (!mixture.shared.present()) return variance;
-  const StageNumbers &shared = values_.at(Stage::shared_out),
-                     &of_shared = variances_.at(Stage::shared_out);
+  const Stage last = mixture.norm_of_shared.present() ? Stage::shared_norm : Stage::shared_out;
+  const StageNumbers &shared = values_.at(last), &of_shared = variances_.at(last);
   const bool has_gate = mixture.shared_gate.present();
-  for (std::size_t i = 0; i < y.size(); ++i) {
+  const std::size_t width = layer_.dims.d_out;
+  for (std::size_t i = 0; i < variance.size(); ++i) {
     const double gate = has_gate ? values_.at(Stage::shared_gate)[i / width] : 1,
                  of_gate = has_gate ? variances_.at(Stage::shared_gate)[i / width] : 0;
     variance[i] += squared(gate) * of_shared[i] + squared(shared[i]) * of_gate;
@@ -153,17 +169,31 @@ StageNumbers Variances::of_mixture(Stage stage) {
   const auto of_experts = [&](Stage from, const std::vector<LinearMap>& maps) {
     return of_expert_products(from, maps, values_.at(stage));
   };
+  const auto norm = [&](const Norm& of) {
+    return of_norm(of, values_.at(input(stage)), variances_.at(input(stage)));
+  };
+  const Stage x_experts = mixture.experts_norm.present() ? experts_x : mlp_x;
   switch (stage) {
+  case router_x:
+    return norm(mixture.router_norm);
+  case experts_x:
+    return norm(mixture.experts_norm);
+  case experts_norm:
+    return norm(mixture.norm_of_sum);
+  case shared_norm:
+    return norm(mixture.norm_of_shared);
+  case experts_sum:
+    return of_expert_sum();
   case router:
-    return product(mlp_x, mixture.router);
+    return product(mixture.router_norm.present() ? router_x : mlp_x, mixture.router);
   case router_scores:
     return of_router_scores();
   case expert_weights:
     return of_expert_weights();
   case mlp_pre:
-    return of_experts(mlp_x, mixture.in);
+    return of_experts(x_experts, mixture.in);
   case mlp_up:
-    return of_experts(mlp_x, mixture.up);
+    return of_experts(x_experts, mixture.up);
   case mlp_act:
     return of_gated(mixture.form.activation, layer_.dims.d_ff, mlp_pre, mlp_up, mixture.gated());
   case expert_out:
@@ -186,7 +216,7 @@ StageNumbers Variances::of_mixture(Stage stage) {
     return variance;
   }
   case mlp_out:
-    return of_expert_sum();
+    return of_mixture_sum();
   default:
     fail("{} is not a step of a mixture", name_of(stage));
   }

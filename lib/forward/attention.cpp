@@ -116,7 +116,8 @@ template <class T> void dense(const Layer& layer, const FeedForward& mlp, Schedu
 }
 
 /// The same of a mixture: n experts of E for each token, and the shared ones of all.
-template <class T> void mixture(const Layer& layer, const Mixture& mix, Schedule<T>& run) {
+template <class T>
+void mixture(const Layer& layer, const Mixture& mix, Stage into, Schedule<T>& run) {
   using enum Stage;
   using enum Sequence;
   const Routines& by = run.around();
@@ -128,25 +129,36 @@ template <class T> void mixture(const Layer& layer, const Mixture& mix, Schedule
   ExpertWeights<T> weigh(mix.routing);
   Activated<T> activated(mix.form, mix.gated()), activated_shared(shared, shared_up);
   SharedGate<T> gate_shared(by, layer, mix.shared_gate);
-  ExpertSum<T> sum(mix);
+  NormOf<T> norm_of_router(mix.router_norm), norm_of_experts(mix.experts_norm),
+      norm_of_sum(mix.norm_of_sum), norm_of_shared(mix.norm_of_shared);
+  ExpertSum<T> sum_of_chosen(mix);
+  MixtureSum<T> sum(mix);
   const bool weighs_input = mix.routing.weighs_input;
+  const Stage x_router = has_step(layer, router_x) ? router_x : mlp_x,
+              x_experts = has_step(layer, experts_x) ? experts_x : mlp_x,
+              of_chosen = has_step(layer, experts_norm) ? experts_norm : expert_out;
   // clang-format off
-  run.together({{query, {{router, W_router, mlp_x},              // mlp_x W_router + b_router: T, E
+  run.together({{query, {{router_x, norm_of_router, into},       // norm(residual), or mlp_x
+                         {experts_x, norm_of_experts, into}}}}); // norm(residual), or mlp_x
+  run.together({{query, {{router, W_router, x_router},           // x W_router + b_router: T, E
                          {router_scores, score, router},         // softmax or σ
                          {experts, choose, router_scores},       // the n best: T, n
                          {expert_weights, weigh, experts}}}});   // their scores, renormalised
   // Of the chosen experts, side by side. mlp_pre … mlp_act: T, n · I. expert_out: T, n · d_model
-  run.by_expert(mlp_up, mlp_x, mix.up, weighs_input);            // gated: mlp_x W_up + b_up
-  run.by_expert(mlp_pre, mlp_x, mix.in, weighs_input);           // mlp_x W_in + b_in
+  run.by_expert(mlp_up, x_experts, mix.up, weighs_input);        // gated: x W_up + b_up
+  run.by_expert(mlp_pre, x_experts, mix.in, weighs_input);       // x W_in + b_in
   run.together({{query, {{mlp_act, activated, mlp_pre}}}});      // act(mlp_pre), · mlp_up
   run.by_expert(expert_out, mlp_act, mix.out);                   // mlp_act W_out + b_out
+  run.together({{query, {{experts_sum, sum_of_chosen, expert_out},    // before a norm alone:
+                         {experts_norm, norm_of_sum, experts_sum}}}}); // norm(Σ weight · expert_out)
   // Of the shared ones, side by side. shared_pre … shared_act: T, I_shared
   run.together({{query, {{shared_up, W_up, mlp_x}}}});
   run.together({{query, {{shared_pre, W_in, mlp_x},
                          {shared_act, activated_shared, shared_pre}}}});
-  run.together({{query, {{shared_out, W_out, shared_act}}}});
+  run.together({{query, {{shared_out, W_out, shared_act},
+                         {shared_norm, norm_of_shared, shared_out}}}}); // norm(shared_out)
   run.together({{query, {{shared_gate, gate_shared, mlp_x}}}});         // σ(mlp_x W_shared_gate)
-  run.together({{query, {{mlp_out, sum, expert_out}}}});         // Σ weight · expert_out + shared_out
+  run.together({{query, {{mlp_out, sum, of_chosen}}}});          // Σ weight · expert_out + shared_out
   // clang-format on
 }
 
@@ -173,7 +185,7 @@ template <class T> void transformer_block(const Layer& layer, const Clip& clip, 
     run.together({{query, {{attn_add, post_attention_norm, output}, // norm(output)
                            {residual, add_to_X, attn_add},          // X + output
                            {mlp_x, pre_mlp_norm, into_mlp}}}});     // norm(residual)
-    block.mixture ? mixture(layer, *block.mixture, run)             // Σ weight · expert(mlp_x)
+    block.mixture ? mixture(layer, *block.mixture, into_mlp, run)   // Σ weight · expert(mlp_x)
                   : dense(layer, block.mlp, run);                   // act(mlp_x W_in) W_out
     run.show(layer_embed);                                          // of the tokens, unchanged
     run.together({{query, {{mlp_add, post_mlp_norm, mlp_out},       // norm(mlp_out)

@@ -117,6 +117,8 @@ void ExpertWeights<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) con
       row_divide(weights, y.cols, sum);
     }
     if (routing_.factor != 1) row_scale(weights, y.cols, static_cast<T>(routing_.factor));
+    for (std::size_t j = 0; !factors_.empty() && j < y.cols; ++j)
+      weights[j] *= factors_.as<T>()[chosen[j]];
   }
 }
 
@@ -125,21 +127,34 @@ template <class T> void SharedGate<T>::finish(Matrix<T> y) const {
     std::transform(y.row(t), y.row(t) + y.cols, y.row(t), sigmoid<T>);
 }
 
+namespace {
+
+/// sum += weight · result
+template <class T> void add_times(T* sum, const T* result, T weight, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) sum[i] += weight * result[i];
+}
+
+} // namespace
+
 template <class T> void ExpertSum<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
   const Matrix<const T> results = rows[from], weights = rows[Stage::expert_weights];
   const Matrix<T> y = rows[to];
   const bool weighs = !mixture_.routing.weighs_input;
-  const bool has_shared = mixture_.shared.present(), has_gate = mixture_.shared_gate.present();
   for (std::size_t t = 0; t < y.rows; ++t) {
-    T* const sum = y.row(t);
-    std::fill_n(sum, y.cols, T(0));
-    const auto add = [&](const T* result, T weight) {
-      for (std::size_t i = 0; i < y.cols; ++i) sum[i] += weight * result[i];
-    };
+    std::fill_n(y.row(t), y.cols, T(0));
     for (std::size_t j = 0; j < weights.cols; ++j)
-      add(results.row(t) + j * y.cols, weighs ? weights.row(t)[j] : T(1));
-    if (has_shared)
-      add(rows[Stage::shared_out].row(t), has_gate ? *rows[Stage::shared_gate].row(t) : T(1));
+      add_times(y.row(t), results.row(t) + j * y.cols, weighs ? weights.row(t)[j] : T(1), y.cols);
+  }
+}
+
+template <class T> void MixtureSum<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
+  const Matrix<T> y = rows[to];
+  if (from == Stage::expert_out) chosen_.apply(rows, from, to);
+  for (std::size_t t = 0; t < y.rows; ++t) {
+    if (from != Stage::expert_out) std::copy_n(rows[from].row(t), y.cols, y.row(t));
+    if (!mixture_.shared.present()) continue;
+    const T gate = mixture_.shared_gate.present() ? *rows[Stage::shared_gate].row(t) : T(1);
+    add_times(y.row(t), rows[Stage::shared_norm].row(t), gate, y.cols);
   }
 }
 
@@ -153,5 +168,7 @@ template class SharedGate<float>;
 template class SharedGate<double>;
 template class ExpertSum<float>;
 template class ExpertSum<double>;
+template class MixtureSum<float>;
+template class MixtureSum<double>;
 
 } // namespace mha

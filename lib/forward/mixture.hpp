@@ -10,8 +10,7 @@ namespace mha {
 template <class T> class RouterScores : public RowOperator<T> {
 public:
   explicit RouterScores(const Routing& routing)
-      : score_(routing.score),
-        softcap_(static_cast<T>(routing.softcap)) {}
+      : score_(routing.score), softcap_(static_cast<T>(routing.softcap)) {}
   Needs needs() const override { return Needs::row; }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
@@ -36,16 +35,19 @@ private:
   Tensor bias_; ///< in T
 };
 
-/// expert_weights of experts, from their router_scores. Throws Error where experts are patched to
-/// other numbers than theirs.
+/// expert_weights of experts, from their router_scores, each times its expert's factor. Throws
+/// Error where experts are patched to other numbers than theirs.
 template <class T> class ExpertWeights : public RowOperator<T> {
 public:
   explicit ExpertWeights(const Routing& routing) : routing_(routing) {}
   Needs needs() const override { return Needs::row; }
+  void prepare(const Usage&) override { factors_ = convert(routing_.factors, dtype_of<T>); }
+  void release() override { factors_ = {}; }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
 private:
   const Routing& routing_;
+  Tensor factors_; ///< in T
 };
 
 /// shared_gate = σ(x W).
@@ -57,8 +59,7 @@ private:
   void finish(Matrix<T> y) const override;
 };
 
-/// mlp_out of expert_out: the sum over the chosen of weight · result, in their order, then the
-/// shared experts' result times its gate.
+/// Of expert_out, the sum over the chosen of weight · result, in their order.
 template <class T> class ExpertSum : public RowOperator<T> {
 public:
   explicit ExpertSum(const Mixture& mixture) : mixture_(mixture) {}
@@ -67,6 +68,19 @@ public:
 
 private:
   const Mixture& mixture_;
+};
+
+/// mlp_out: the chosen experts' sum, where a norm follows it from there, then the shared experts'
+/// result times its gate.
+template <class T> class MixtureSum : public RowOperator<T> {
+public:
+  explicit MixtureSum(const Mixture& mixture) : mixture_(mixture), chosen_(mixture) {}
+  Needs needs() const override { return Needs::row; }
+  void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
+
+private:
+  const Mixture& mixture_;
+  ExpertSum<T> chosen_;
 };
 
 } // namespace mha

@@ -61,6 +61,15 @@ std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage) 
     return block->has_feed_forward();
   case Stage::mlp_up:
     return mixture ? mixture->gated() : block->mlp.gated();
+  case Stage::router_x:
+    return mixture && mixture->router_norm.present();
+  case Stage::experts_x:
+    return mixture && mixture->experts_norm.present();
+  case Stage::experts_sum:
+  case Stage::experts_norm:
+    return mixture && mixture->norm_of_sum.present();
+  case Stage::shared_norm:
+    return mixture && mixture->norm_of_shared.present();
   case Stage::router:
   case Stage::router_scores:
   case Stage::experts:

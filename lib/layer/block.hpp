@@ -100,6 +100,7 @@ struct Routing {
   bool masked_are_zero = false; ///< scores of other groups: 0, so that one may be chosen; else −∞
   ExpertWeight weight = ExpertWeight::as_is;
   double factor = 1;         ///< of all weights
+  Tensor factors;            ///< E, of each expert's weight (Gemma 4); empty: 1
   bool weighs_input = false; ///< weights multiply an expert's input, not its result (Llama 4)
 };
 
@@ -112,7 +113,8 @@ struct ExpertForm {
 
 /// A feed-forward of experts, of which a router chooses n for each token:
 /// mlp_out = Σ_j weight_j · (act(x W_in + b_in) · (x W_up + b_up)) W_out + b_out, plus the shared
-/// experts' result, times σ(x W_shared_gate) where there is such a gate.
+/// experts' result, times σ(x W_shared_gate) where there is such a gate. Gemma 4 has norms around
+/// both: of the stream for the router and for the experts, of the sum and of the shared result.
 struct Mixture {
   LinearMap router; ///< d_model to E
   Routing routing;
@@ -120,6 +122,8 @@ struct Mixture {
   ExpertForm form;
   FeedForward shared; ///< experts of every token, side by side; absent: none
   LinearMap shared_gate;
+  Norm router_norm, experts_norm;   ///< make router_x, experts_x; absent: those are mlp_x
+  Norm norm_of_sum, norm_of_shared; ///< make experts_norm, shared_norm
 
   bool gated() const { return !up.empty(); }
 };

@@ -89,16 +89,20 @@ template <Is<Clamp> L, class Use> void each_member(L& clamp, Use&& use) {
 }
 
 template <Is<Routing> L, class Use> void each_member(L& routing, Use&& use) {
-  auto& [chosen, score, softcap, bias, groups, kept_groups, group_score, masked_are_zero, weight, factor,
-         weighs_input] = routing;
+  auto& [chosen, score, softcap, bias, groups, kept_groups, group_score, masked_are_zero, weight,
+         factor, factors, weighs_input] = routing;
   use(chosen), use(score), use(bias), use(groups), use(kept_groups), use(group_score);
   use(softcap), use(masked_are_zero), use(weight), use(factor), use(weighs_input);
+  if (!factors.empty()) use(factors);
 }
 
 template <Is<Mixture> L, class Use> void each_member(L& mixture, Use&& use) {
-  auto& [router, routing, in, up, out, form, shared, shared_gate] = mixture;
+  auto& [router, routing, in, up, out, form, shared, shared_gate, router_norm, experts_norm,
+         norm_of_sum, norm_of_shared] = mixture;
   use(router), use(routing), use(in), use(up), use(out), use(form);
   use(shared), use(shared_gate);
+  for (auto* norm : {&router_norm, &experts_norm, &norm_of_sum, &norm_of_shared})
+    if (norm->present()) use(*norm);
 }
 
 template <Is<ExpertForm> L, class Use> void each_member(L& form, Use&& use) {

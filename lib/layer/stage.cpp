@@ -98,6 +98,15 @@ bool is_mixture(const Layer& layer) {
 bool weighs_input(const Layer& layer) {
   return is_mixture(layer) && mixture_of(layer)->routing.weighs_input;
 }
+bool has_router_norm(const Layer& layer) {
+  return is_mixture(layer) && mixture_of(layer)->router_norm.present();
+}
+bool has_experts_norm(const Layer& layer) {
+  return is_mixture(layer) && mixture_of(layer)->experts_norm.present();
+}
+bool has_norm_of_sum(const Layer& layer) {
+  return is_mixture(layer) && mixture_of(layer)->norm_of_sum.present();
+}
 bool has_no_gate(const Layer& layer) {
   return !has_gate(layer) && !layer.has_given(gated);
 }
@@ -145,20 +154,25 @@ const std::array<StageInfo, stage_count> table{{
   {attn_add, "attn_add", Kind::token, Section::block, {T, d_out}, "norm(output)", "what attention adds to the stream", "in a whole model, if a norm follows output", {output}, ""},
   {residual, "residual", Kind::token, Section::sum, {T, d_out}, "X + output", "the input added back; in a post-norm block the sum before the norm", "if residual is set; in a whole model, but in parallel blocks", {attn_add}, "hook_resid_mid resid_mid", has_residual},
   {mlp_x, "mlp_x", Kind::token, Section::block, {T, d_model}, "norm(residual)", "what the feed-forward sees", "in a whole model, if it has a feed-forward", {residual}, ""},
-  {router, "router", Kind::token, Section::block, {T, E}, "mlp_x W_router + b_router", "the logits of the experts", "in a whole model, if its feed-forward is a mixture", {mlp_x}, "router_logits ffn_moe_logits"},
+  {router_x, "router_x", Kind::token, Section::block, {T, d_model}, "norm(residual)", "what the router sees", "in a whole model, if a mixture's router has a norm of its own", {residual}, ""},
+  {router, "router", Kind::token, Section::block, {T, E}, "mlp_x W_router + b_router", "the logits of the experts", "in a whole model, if its feed-forward is a mixture", {mlp_x, router_x}, "router_logits ffn_moe_logits"},
   {router_scores, "router_scores", Kind::token, Section::block, {T, E}, "softmax(router) or σ(router)", "the scores of the experts, before any bias", "in a whole model, if its feed-forward is a mixture", {router}, "ffn_moe_probs"},
   {experts, "experts", Kind::token, Section::block, {T, n}, "the n best of router_scores", "the numbers of the chosen experts, the largest weight first", "in a whole model, if its feed-forward is a mixture", {router_scores}, ""},
   {expert_weights, "expert_weights", Kind::token, Section::block, {T, n}, "router_scores of experts, renormalised", "the weights of the chosen experts", "in a whole model, if its feed-forward is a mixture", {router_scores, experts}, ""},
-  {mlp_pre, "mlp_pre", Kind::token, Section::block, {T, d_ff}, "mlp_x W_in + b_in", "before the activation; the gate of a gated one", "in a whole model, if it has a feed-forward", {mlp_x, experts, expert_weights}, "hook_pre"},
-  {mlp_up, "mlp_up", Kind::token, Section::block, {T, d_ff}, "mlp_x W_up + b_up", "the other factor of a gated feed-forward", "in a whole model, if its feed-forward is gated", {mlp_x, experts, expert_weights}, "hook_pre_linear"},
+  {experts_x, "experts_x", Kind::token, Section::block, {T, d_model}, "norm(residual)", "what the chosen experts see", "in a whole model, if a mixture's experts have a norm of their own", {residual}, ""},
+  {mlp_pre, "mlp_pre", Kind::token, Section::block, {T, d_ff}, "mlp_x W_in + b_in", "before the activation; the gate of a gated one", "in a whole model, if it has a feed-forward", {mlp_x, experts_x, experts, expert_weights}, "hook_pre"},
+  {mlp_up, "mlp_up", Kind::token, Section::block, {T, d_ff}, "mlp_x W_up + b_up", "the other factor of a gated feed-forward", "in a whole model, if its feed-forward is gated", {mlp_x, experts_x, experts, expert_weights}, "hook_pre_linear"},
   {mlp_act, "mlp_act", Kind::token, Section::block, {T, d_ff}, "act(mlp_pre)", "after the activation; the product of a gated one", "in a whole model, if it has a feed-forward", {mlp_pre, mlp_up}, "hook_post"},
   {expert_out, "expert_out", Kind::token, Section::block, {T, n_d_out}, "mlp_act W_out + b_out", "a chosen expert's result, before its weight", "in a whole model, if its feed-forward is a mixture", {mlp_act, experts}, ""},
+  {experts_sum, "experts_sum", Kind::token, Section::block, {T, d_out}, "Σ weight · expert_out", "the chosen experts' results, weighed", "in a whole model, if a norm follows a mixture's chosen experts", {expert_out, expert_weights}, ""},
+  {experts_norm, "experts_norm", Kind::token, Section::block, {T, d_out}, "norm(experts_sum)", "the same after its norm", "in a whole model, if a norm follows a mixture's chosen experts", {experts_sum}, ""},
   {shared_pre, "shared_pre", Kind::token, Section::block, {T, I_shared}, "mlp_x W_in + b_in", "of the shared experts, before the activation", "in a whole model, if a mixture has shared experts", {mlp_x}, ""},
   {shared_up, "shared_up", Kind::token, Section::block, {T, I_shared}, "mlp_x W_up + b_up", "the other factor of gated shared experts", "in a whole model, if a mixture has gated shared experts", {mlp_x}, ""},
   {shared_act, "shared_act", Kind::token, Section::block, {T, I_shared}, "act(shared_pre)", "of the shared experts, after the activation", "in a whole model, if a mixture has shared experts", {shared_pre, shared_up}, ""},
   {shared_gate, "shared_gate", Kind::token, Section::block, {T, one}, "σ(mlp_x W_shared_gate)", "what multiplies the shared experts' result", "in a whole model, if its shared experts have a gate", {mlp_x}, ""},
   {shared_out, "shared_out", Kind::token, Section::block, {T, d_out}, "shared_act W_out + b_out", "the shared experts' result, before their gate", "in a whole model, if a mixture has shared experts", {shared_act}, ""},
-  {mlp_out, "mlp_out", Kind::token, Section::block, {T, d_out}, "mlp_act W_out + b_out", "the feed-forward's result", "in a whole model, if it has a feed-forward", {mlp_act, expert_out, expert_weights, shared_gate, shared_out}, "hook_mlp_out"},
+  {shared_norm, "shared_norm", Kind::token, Section::block, {T, d_out}, "norm(shared_out)", "the same after its norm", "in a whole model, if a norm follows a mixture's shared experts", {shared_out}, ""},
+  {mlp_out, "mlp_out", Kind::token, Section::block, {T, d_out}, "mlp_act W_out + b_out", "the feed-forward's result", "in a whole model, if it has a feed-forward", {mlp_act, expert_out, expert_weights, experts_norm, shared_gate, shared_norm}, "hook_mlp_out"},
   {mlp_add, "mlp_add", Kind::token, Section::block, {T, d_out}, "norm(mlp_out)", "what the feed-forward adds to the stream", "in a whole model, if a norm follows mlp_out", {mlp_out}, ""},
   {layer_embed, "layer_embed", Kind::token, Section::block, {T, Dim::d_layer}, "(norm(embed W) + row) / √2", "the tokens' embedding for this layer", "in a whole model, if its layers have embeddings", {}, "per_layer_input"},
   {layer_add, "layer_add", Kind::token, Section::block, {T, d_model}, "norm((act(h W_in) · layer_embed) W_out)", "what the layer adds of it, h being residual + mlp_add", "in a whole model, if its layers have embeddings", {residual, mlp_add, layer_embed}, ""},
@@ -197,13 +211,20 @@ const std::vector<OtherInputs> other_inputs_table{
     // Patched head_results are not the product of concat and W_o: the output is computed from both.
     {output, has_patched_heads, {concat, head_result}},
     {mlp_x, is_block<BlockShape::parallel>, {resid_pre}},
+    {router_x, is_block<BlockShape::parallel>, {resid_pre}},
+    {experts_x, is_block<BlockShape::parallel>, {resid_pre}},
+    {router, has_router_norm, {router_x}},
+    {router, is_mixture, {mlp_x}},
+    {mlp_pre, has_experts_norm, {experts_x, experts}},
+    {mlp_up, has_experts_norm, {experts_x, experts}},
     {mlp_pre, weighs_input, {mlp_x, experts, expert_weights}},
     {mlp_up, weighs_input, {mlp_x, experts, expert_weights}},
     {mlp_pre, is_mixture, {mlp_x, experts}},
     {mlp_up, is_mixture, {mlp_x, experts}},
     {mlp_pre, is_dense, {mlp_x}},
     {mlp_up, is_dense, {mlp_x}},
-    {mlp_out, is_mixture, {expert_out, expert_weights, shared_gate, shared_out}},
+    {mlp_out, has_norm_of_sum, {experts_norm, shared_gate, shared_norm}},
+    {mlp_out, is_mixture, {expert_out, expert_weights, shared_gate, shared_norm}},
     {mlp_out, is_dense, {mlp_act}},
     {resid_post, is_block<BlockShape::attention_only>, {resid_pre, attn_add}},
     {resid_post, is_block<BlockShape::parallel>, {resid_pre, attn_add, mlp_add}},

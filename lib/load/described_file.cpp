@@ -20,7 +20,7 @@ namespace {
 
 using Endings = std::initializer_list<std::string_view>;
 const Endings whole{""}, of_map{".weight"}, of_table{"", ".weight"},
-    of_norm{".weight", ".w", ".gamma"}, of_norm_bias{".bias", ".b", ".beta"};
+    of_norm{".weight", ".w", ".gamma", ""}, of_norm_bias{".bias", ".b", ".beta"};
 
 /// "model." of "model.text.".
 std::string enclosing_prefix(std::string prefix) {

@@ -92,6 +92,7 @@ inline constexpr std::array norm_keys{
   Key{"weight", text_schema, "the weight's name"},
   Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; else beside the weight"},
   Key{"optional", flag_schema, "layers may lack it"},
+  Key{"scale", value_schema, "multiplies the weight: a number, or 1/sqrt_d_model"},
   Key{"mean", text_schema, "of a batch norm; else running_mean beside the weight"},
   Key{"variance", text_schema, "of a batch norm; else running_var beside the weight"},
 };
@@ -192,6 +193,10 @@ inline constexpr std::array layer_norm_keys{
   Key{"mlp.post_norm", norm_schema, "of the feed-forward's output in a sandwich"},
   Key{"mlp.layer_norm", norm_schema, "of what a layer adds of the tokens' embedding for it"},
   Key{"mlp.inner_norm", norm_schema, "of what mlp.out multiplies"},
+  Key{"router.norm", norm_schema, "of the stream, for a mixture's router; else it sees what mlp.norm makes"},
+  Key{"experts.norm", norm_schema, "the same for the experts that it chooses"},
+  Key{"experts.post_norm", norm_schema, "of the chosen experts' weighed sum"},
+  Key{"shared.post_norm", norm_schema, "of the shared experts' result"},
 };
 // clang-format on
 

@@ -358,6 +358,7 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
     if (const JsonTree* bias = tree.find("bias")) norm.bias = bias_of(*bias);
     if (const JsonTree* optional = tree.find("optional"))
       norm.optional = optional->as_boolean("optional");
+    if (const JsonTree* scale = tree.find("scale")) norm.scale = value_of(*scale, "scale");
     norm.statistics.name = text("mean");
     if (tree.find("variance")) norm.statistics.bias = text("variance");
   } else {

@@ -319,6 +319,14 @@ Clamp ModelReader::clamp() const {
   return RoutingReader(group_, description_).clamp("mlp_clamp");
 }
 
+/// Throws Error unless a vector has a number for each expert.
+void ModelReader::require_one_each(const DescribedTensor& tensor, const Tensor& numbers,
+                                   std::size_t experts) const {
+  if (numbers.count() != experts)
+    fail("{}: {} is {}: {} expected, one for each expert", group_.contents->name, tensor.name,
+         to_string(numbers.shape()), counted(experts, "numbers"));
+}
+
 std::shared_ptr<const Mixture> ModelReader::mixture(std::size_t width) const {
   if (!present("W_router")) {
     require_no_experts(file_, description_, group_);
@@ -332,10 +340,16 @@ std::shared_ptr<const Mixture> ModelReader::mixture(std::size_t width) const {
   mixture->form = settings.form();
   if (const DescribedTensor* const bias = present("router_bias")) {
     mixture->routing.bias = group_.read(file_.as_stored(*bias));
-    if (mixture->routing.bias.count() != count)
-      fail("{}: {} is {}: {} expected, one for each expert", group_.contents->name, bias->name,
-           to_string(mixture->routing.bias.shape()), counted(count, "numbers"));
+    require_one_each(*bias, mixture->routing.bias, count);
   }
+  if (const DescribedTensor* const factors = present("expert_factors")) {
+    mixture->routing.factors = group_.read(file_.as_stored(*factors));
+    require_one_each(*factors, mixture->routing.factors, count);
+  }
+  mixture->router_norm = norm("router.norm", width);
+  mixture->experts_norm = norm("experts.norm", width);
+  mixture->norm_of_sum = norm("experts.post_norm", width);
+  mixture->norm_of_shared = norm("shared.post_norm", width);
   read_first_maps(width, *mixture);
   const std::size_t inner = mixture->in[0].out();
   mixture->out = experts("experts.out", inner, width);

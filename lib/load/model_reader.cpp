@@ -4,6 +4,7 @@
 #include <mha/tensor/parts.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha {
 
@@ -100,6 +101,14 @@ Norm ModelReader::norm(const char* key, std::size_t width) const {
   if (weight) norm.weight = group_.read(*weight);
   if (bias) norm.bias = group_.read(*bias);
   if (!weight && described->optional) return {};
+  if (described->scale.is_given()) {
+    const bool by_root = described->scale.value(group_) == "1/sqrt_d_model";
+    const double scale = by_root ? 1 / std::sqrt(static_cast<double>(width))
+                                 : described->scale.number(group_).value_or(1);
+    if (norm.weight.empty() || norm.one_plus)
+      fail("{}: scale is for a norm with a weight, which multiplies as it is", described->where);
+    norm.weight = times_factor(norm.weight, scale);
+  }
   return norm;
 }
 

@@ -36,10 +36,14 @@ WeightedExperts::WeightedExperts(const Layer& layer, const ChosenByTokens& choic
                                  std::size_t threads)
     : choice_(choice),
       weighs_input_(layer.block->mixture->routing.weighs_input),
-      width_(layer.dims.d_out) {
+      width_(layer.dims.d_out),
+      norm_of_sum_(layer.block->mixture->norm_of_sum) {
   using enum Stage;
-  const Trace traced = trace(layer, {expert_out, mlp_out}, {}, threads);
+  std::vector<Stage> stages{expert_out, mlp_out};
+  if (norm_of_sum_.present()) stages.push_back(experts_sum);
+  const Trace traced = trace(layer, stages, {}, threads);
   results_ = traced.value(expert_out), mlp_out_ = traced.value(mlp_out);
+  if (norm_of_sum_.present()) sum_ = traced.value(experts_sum);
 }
 
 std::optional<DoubleRow> WeightedExperts::of(std::size_t expert, std::size_t row) const {
@@ -48,7 +52,9 @@ std::optional<DoubleRow> WeightedExperts::of(std::size_t expert, std::size_t row
   DoubleRow part = row_of(results_, *place, width_);
   // Where the weight is in the expert's input, its result has it.
   for (double& number : part) number *= weighs_input_ ? 1 : choice_.weight(*place);
-  return part;
+  if (sum_.empty()) return part;
+  return frozen(norm_of_sum_, statistics_of(norm_of_sum_, row_of(sum_, row, width_)),
+                std::move(part));
 }
 
 DoubleRow WeightedExperts::whole(std::size_t row) const {

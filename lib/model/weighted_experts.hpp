@@ -30,7 +30,7 @@ private:
   Tensor experts_, weights_;
 };
 
-/// What each expert adds to mlp_out.
+/// What each expert adds to mlp_out. A norm of their sum is linear with its statistics frozen.
 class WeightedExperts {
 public:
   /// Computes the mixture of the layer.
@@ -45,7 +45,8 @@ private:
   const ChosenByTokens& choice_;
   bool weighs_input_;
   std::size_t width_;
-  Tensor results_, mlp_out_;
+  const Norm& norm_of_sum_;
+  Tensor results_, sum_, mlp_out_; ///< the sum where a norm follows it
 };
 
 } // namespace mha

@@ -67,7 +67,8 @@ std::string weighed(const Routing& routing) {
                               : routing.weight == ExpertWeight::renormalised
                                   ? "router_scores of experts / their sum"
                                   : "softmax(router_scores of experts)";
-  return routing.factor == 1 ? std::string(of) : fmt::format("{} · {}", of, routing.factor);
+  return fmt::format("{}{}{}", of, routing.factor == 1 ? "" : fmt::format(" · {}", routing.factor),
+                     routing.factors.empty() ? "" : " · expert_factors");
 }
 
 /// act(gate) · up of a mixture's experts.
@@ -75,18 +76,31 @@ std::string expert_act(const Mixture& mixture) {
   const std::string_view up = !mixture.gated()           ? ""
                               : mixture.form.up_plus_one ? " · (mlp_up + 1)"
                                                          : " · mlp_up";
-  return fmt::format("act(mlp_pre){}{}", up,
-                     mixture.form.clamp.present() ? fmt::format(", within {}", mixture.form.clamp.limit)
-                                                  : "");
+  return fmt::format(
+      "act(mlp_pre){}{}", up,
+      mixture.form.clamp.present() ? fmt::format(", within {}", mixture.form.clamp.limit) : "");
 }
 
 /// The formula of a step of a mixture; "": the table's.
 std::string of_mixture(const Layer& layer, const Mixture& mixture, Stage stage) {
   const FeedForward& shared = mixture.shared;
-  const std::string x = mixture.routing.weighs_input ? "weight · mlp_x" : "mlp_x";
+  const std::string of_experts = has_step(layer, Stage::experts_x) ? "experts_x" : "mlp_x",
+                    x = (mixture.routing.weighs_input ? "weight · " : "") + of_experts;
+  const std::string_view sum = mixture.routing.weighs_input ? "Σ expert_out"
+                                                            : "Σ weight · expert_out",
+                         into =
+                             layer.block->shape == BlockShape::parallel ? "resid_pre" : "residual",
+                         shared_part =
+                             has_step(layer, Stage::shared_norm) ? "shared_norm" : "shared_out";
   switch (stage) {
   case Stage::router:
-    return mapped("mlp_x", mixture.router, "router");
+    return mapped(has_step(layer, Stage::router_x) ? "router_x" : "mlp_x", mixture.router,
+                  "router");
+  case Stage::router_x:
+  case Stage::experts_x:
+    return fmt::format("norm({})", into);
+  case Stage::experts_sum:
+    return std::string(sum);
   case Stage::router_scores:
     return scored(mixture.routing);
   case Stage::experts:
@@ -110,10 +124,10 @@ std::string of_mixture(const Layer& layer, const Mixture& mixture, Stage stage) 
   case Stage::shared_out:
     return mapped("shared_act", shared.out, "out");
   case Stage::mlp_out:
-    return fmt::format("Σ {}expert_out{}", mixture.routing.weighs_input ? "" : "weight · ",
-                       !shared.present()               ? ""
-                       : mixture.shared_gate.present() ? " + shared_gate · shared_out"
-                                                       : " + shared_out");
+    return fmt::format("{}{}{}{}", mixture.norm_of_sum.present() ? "experts_norm" : sum,
+                       shared.present() ? " + " : "",
+                       mixture.shared_gate.present() ? "shared_gate · " : "",
+                       shared.present() ? shared_part : "");
   default:
     return "";
   }

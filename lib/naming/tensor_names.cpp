@@ -44,6 +44,7 @@ const std::vector<TensorInfo> kind_table{
   {"W_router", weight, "IO", {{d_model, E}}, "projects to the logits of the experts", "", false, {}, mixture_kind},
   {"b_router", weight, "O", {{E}}, "bias of W_router", "", false, {}, mixture_kind},
   {"router_bias", weight, "O", {{E}}, "added to the experts' scores when choosing experts, but not to their weights", "", false, {}, mixture_kind},
+  {"expert_factors", weight, "O", {{E}}, "multiply the weight of each expert where it is chosen", "", false, {}, mixture_kind},
   {"experts.in", weight, "EIO", {{E, d_model, I}}, "the experts' first map; in gated experts, the gate", "", false, {}, mixture_kind},
   {"experts.up", weight, "EIO", {{E, d_model, I}}, "gated experts: the map that the gate multiplies", "", false, {}, mixture_kind},
   {"experts.out", weight, "EIO", {{E, I, d_model}}, "the experts' second map", "", false, {}, mixture_kind},

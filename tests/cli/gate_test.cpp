@@ -24,10 +24,10 @@ namespace {
 const std::string& models() {
   static const Folder folder;
   static const std::string path = [] {
-    const Result made =
-        shell("/usr/bin/python3 tests/models/make.py " + folder.path() +
-              " afmoe afmoe-wide laguna step3p5 step3p5-clamped mimo_v2_flash llama4_text"
-              " gemma4_text gemma4_text-e bailing_moe_v2 qwen3_next qwen3_next-wide");
+    const Result made = shell(
+        "/usr/bin/python3 tests/models/make.py " + folder.path() +
+        " afmoe afmoe-wide laguna step3p5 step3p5-clamped mimo_v2_flash llama4_text"
+        " gemma4_text gemma4_text-e gemma4_text-moe bailing_moe_v2 qwen3_next qwen3_next-wide");
     if (made.code != 0) WARN("no NumPy, so no checkpoints: " << made.err);
     return made.code == 0 ? folder.path() : std::string();
   }();
@@ -80,9 +80,9 @@ void refused(const std::vector<std::string>& words, const std::string& text) {
 TEST_CASE("gates: a token's bits depend on no neighbour, thread, part or stage", "[gates]") {
   if (models().empty()) return;
   const std::string stages = "q_norm,q_rope,v,gate,head_out,gated,head_norm,v_norm,output,"
-                             "layer_add,resid_post";
+                             "layer_add,router_x,experts_norm,shared_norm,resid_post";
   for (const char* name : {"afmoe", "laguna", "step3p5", "mimo_v2_flash", "llama4_text",
-                           "gemma4_text", "gemma4_text-e"}) {
+                           "gemma4_text", "gemma4_text-e", "gemma4_text-moe"}) {
     INFO(name);
     const Folder folder;
     const std::size_t T = sanitized ? 30 : 200;

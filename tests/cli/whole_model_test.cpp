@@ -104,9 +104,15 @@ void check_lone_layers(const std::string& checkpoint, const std::string& expecte
     if (!stream.name.ends_with(".resid_pre")) continue;
     const std::string prefix = stream.name.substr(0, stream.name.rfind('.') + 1),
                       layer = prefix.substr(7, prefix.size() - 8), path = folder.path(layer);
-    const Result result =
-        run({"dump", checkpoint, "X=" + expected_path + ":" + stream.name, "--layer", layer,
-             "--input-norm", "checkpoint", "--dtype", "f64", "-q", "-o", path + ".npz"});
+    std::vector<std::string> words{
+        "dump",       checkpoint, "X=" + expected_path + ":" + stream.name,
+        "--layer",    layer,      "--input-norm",
+        "checkpoint", "--dtype",  "f64",
+        "-q",         "-o",       path + ".npz"};
+    if (!expected.find(prefix + "k")) // those of an earlier layer
+      for (const char* stage : {"k_rope", "v_norm"})
+        words.push_back(fmt::format("{}={}:{}{}", stage, expected_path, prefix, stage));
+    const Result result = run(words);
     INFO(checkpoint << " " << layer << " " << result.err);
     REQUIRE(result.code == 0);
     const io::Contents found = io::open(path + ".npz");

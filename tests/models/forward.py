@@ -197,10 +197,15 @@ class Mixture:
     masked: float = -np.inf         # what scores of the other groups become: -inf, or 0 as in early code
     weight: str = "as_is"           # the scores; "renormalised": by their sum; "softmax_chosen": softmax of them
     factor: float = 1.0             # of the weights
+    factors: object = None          # E: of each expert's weight (Gemma 4)
     weigh_input: bool = False       # an expert's input has the weight, not its result (Llama 4)
     cap: Optional[float] = None     # of the logits, before they are scores
     shared: Optional[FeedForward] = None     # what every token passes, too
     shared_gate: Optional[Linear] = None     # one number a token, through a sigmoid
+    router_norm: Optional[Norm] = None       # Gemma 4: of the stream, in the place of mlp_x, for the router,
+    experts_norm: Optional[Norm] = None      # for the experts,
+    sum_norm: Optional[Norm] = None          # of what these make together,
+    shared_norm: Optional[Norm] = None       # of what the shared ones make
 
 
 @dataclass
@@ -240,6 +245,7 @@ class Model:
     head: Optional[Head] = None
     causal: bool = True
     layer_embeds: Optional[Callable] = None  # token numbers, what enters the first block -> T, layers, d_small
+    layers_alone: bool = False  # of a model that is more than its blocks: attention alone is computed
 
 
 @dataclass
@@ -400,7 +406,8 @@ def route(f, scores):
         weights = softmax(weights)
     weights = f.factor * weights
     order = best(weights, f.chosen)
-    return np.take_along_axis(experts, order, -1), np.take_along_axis(weights, order, -1)
+    experts, weights = (np.take_along_axis(x, order, -1) for x in (experts, weights))
+    return experts, weights if f.factors is None else weights * f.factors[experts]
 
 
 def each(maps, experts, rows):
@@ -412,19 +419,23 @@ def each(maps, experts, rows):
 
 
 def mix(f, t, x):
-    logits = t("router", f.router(x))
+    stream = t.stages.get(t.prefix + "residual")
+    logits = t("router", f.router(t("router_x", f.router_norm(stream)) if f.router_norm else x))
     scores = t("router_scores", SCORES[f.score](f.cap * np.tanh(logits / f.cap) if f.cap else logits))
     experts, weights = route(f, scores)
     experts, weights = t("experts", experts), t("expert_weights", weights)[..., None]
-    rows = np.repeat(x[..., None, :], f.chosen, -2)
+    rows = np.repeat((t("experts_x", f.experts_norm(stream)) if f.experts_norm else x)[..., None, :], f.chosen, -2)
     if f.weigh_input:
         rows, weights = weights * rows, 1.0
     pre = t("mlp_pre", each([e.pre for e in f.experts], experts, rows))
     up = t("mlp_up", each([e.up for e in f.experts], experts, rows)) if f.experts[0].up else None
     act = t("mlp_act", activate(f.experts[0], pre, up))
     out = (weights * t("expert_out", each([e.out for e in f.experts], experts, act))).sum(-2)
+    if f.sum_norm:
+        out = t("experts_norm", f.sum_norm(t("experts_sum", out)))
     if f.shared:
         shared = t("shared_out", pass_through(f.shared, t, x, "shared"))
+        shared = t("shared_norm", f.shared_norm(shared)) if f.shared_norm else shared
         if f.shared_gate:
             shared = shared * t("shared_gate", sigmoid(f.shared_gate(x)))
         out = out + shared
@@ -467,9 +478,9 @@ def beside(s, t, x, embeds):
     return t("layer_add", s.norm(s.out(s.activation(s.gate(x)) * t("layer_embed", embeds))))
 
 
-def run_layer(block, number, x, attention_mask=None, edits=None):
-    """The stages of one layer's attention, of a stream that is given."""
-    t = Trace(edits=edits or {}, prefix=f"layers.{number}.")
+def run_layer(block, number, x, attention_mask=None, edits=None, earlier=None):
+    """The stages of one layer's attention, of a stream that is given; `earlier` are those of layers whose keys it may take."""
+    t = Trace(dict(earlier or {}), edits or {}, prefix=f"layers.{number}.")
     attend(block.attention, t, block.n1(t("resid_pre", x)), attention_mask)
     return t.stages
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from families import Tensor, frequencies, head_width, linear, rope_base, rope_scaling
-from forward import ACTIVATIONS, Norm, Rope, Side
+from forward import ACTIVATIONS, Linear, Mixture, Norm, Rope, Side
 from gated_recipe import Heads, family, rotation
-from mixture_families import after_the_first, gain, noaux, said, shared_of
+from mixture_families import after_the_first, gain, gated, noaux, said, shared_of
 from safetensors import rounded
 
 
@@ -335,6 +335,8 @@ def gemma4_layer(c, n):
 def gemma4_others(c, at, n):
     d, small = c["hidden_size"], c.get("hidden_size_per_layer_input", 256)
     names = {at + "layer_scalar": Tensor((1,), "gain")}
+    if c.get("enable_moe_block"):
+        names |= gemma4_mixture_tensors(c, at)
     if small:
         names |= linear(small, d, False, at + "per_layer_input_gate") | linear(d, small, False, at + "per_layer_projection")
         names |= gain(at + "post_per_layer_input_norm", d)
@@ -348,7 +350,33 @@ def gemma4_more(c):
         | linear(all_layers, d, False, "per_layer_model_projection") | gain("per_layer_projection_norm", small) if small else {}
 
 
+def gemma4_mixture_tensors(c, at):
+    """enable_moe_block: a router with a scale of its own, experts beside the dense feed-forward, three more norms."""
+    d, E, I = c["hidden_size"], c["num_experts"], c["moe_intermediate_size"]
+    names = linear(E, d, False, at + "router.proj") | {
+        at + "router.scale": Tensor((d,), "gain"), at + "router.per_expert_scale": Tensor((E,), "gain"),
+        at + "experts.gate_up_proj": Tensor((E, 2 * I, d), "matrix", d), at + "experts.down_proj": Tensor((E, d, I), "matrix", I)}
+    for name in ("post_feedforward_layernorm_1", "pre_feedforward_layernorm_2", "post_feedforward_layernorm_2"):
+        names |= gain(at + name, d)
+    return names
+
+
+def gemma4_mixture(c, l, dense):
+    """Gemma4TextDecoderLayer: post_1(mlp(pre(h))) + post_2(experts(pre_2(h))), experts by softmax of rms(h) · scale / √d."""
+    eps, act, I = c.get("rms_norm_eps", 1e-6), ACTIVATIONS[c["hidden_activation"]], c["moe_intermediate_size"]
+    both, down = (l[f"experts.{x}"].swapaxes(1, 2) for x in ("gate_up_proj", "down_proj"))
+    experts = [gated((Linear(both[e][:, :I]), Linear(both[e][:, I:]), Linear(down[e])), act) for e in range(len(both))]
+    return Mixture(
+        l.linear("router.proj"), experts, c["top_k_experts"], weight="renormalised", factors=l["router.per_expert_scale"],
+        shared=dense, router_norm=Norm("rms", eps, l["router.scale"] * c["hidden_size"] ** -0.5),
+        experts_norm=Norm("rms", eps, l["pre_feedforward_layernorm_2.weight"]),
+        sum_norm=Norm("rms", eps, l["post_feedforward_layernorm_2.weight"]),
+        shared_norm=Norm("rms", eps, l["post_feedforward_layernorm_1.weight"]))
+
+
 def gemma4_finish(c, l, block):
+    if c.get("enable_moe_block"):
+        block = replace(block, feed_forward=gemma4_mixture(c, l, block.feed_forward))
     side = None
     if "per_layer_input_gate.weight" in l:
         side = Side(l.linear("per_layer_input_gate"), ACTIVATIONS[c["hidden_activation"]], l.linear("per_layer_projection"),
@@ -392,6 +420,47 @@ GEMMA4 = family("gemma4", {
     text=lambda c: c["text_config"], prefix="model.language_model.", **GEMMA4_WAYS)
 
 
+# Gemma 3n ------------------------------------------------------------------------------------
+
+def gemma3n_layer(c, n):
+    """modeling_gemma3n.py; each fifth layer is full unless layer_types say otherwise (configuration_gemma3n.py)."""
+    kinds = c.get("layer_types") or [("full" if i % 5 == 4 else "sliding") + "_attention" for i in range(c["num_hidden_layers"])]
+    full, given = kinds[n] == "full_attention", (c.get("rope_parameters") or {}).get(kinds[n], {})
+    base = given.get("rope_theta") or (c.get("rope_theta", 1e6) if full else c.get("rope_local_base_freq", 1e4))
+    own = [i for i in range(c["num_hidden_layers"]) if kinds[i] == kinds[n] and not shares(c, i)]
+    return Heads(c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"], scale=1.0, rope=rotation(c, c["head_dim"], base),
+                 window=None if full else c.get("sliding_window", 512), v_norm=True, keys_of=own[-1] if shares(c, n) else None)
+
+
+def gemma3n_others(c, at, n):
+    """What is around attention, of which nothing is computed here: four streams, and a path of low rank."""
+    d, small, streams = c["hidden_size"], c["hidden_size_per_layer_input"], c["altup_num_inputs"]
+    names = linear(small, d, False, at + "per_layer_input_gate") | linear(d, small, False, at + "per_layer_projection")
+    names |= linear(streams ** 2, streams, False, at + "altup.prediction_coefs")
+    names |= linear(streams, streams, False, at + "altup.correction_coefs") | linear(streams, d, False, at + "altup.modality_router")
+    names |= linear(c["laurel_rank"], d, False, at + "laurel.linear_left") | linear(d, c["laurel_rank"], False, at + "laurel.linear_right")
+    names |= gain(at + "altup.router_norm", d) | gain(at + "laurel.post_laurel_norm", d)
+    return names | gain(at + "post_per_layer_input_norm", d) | {at + "altup.correct_output_scale": Tensor((d,), "gain")}
+
+
+GEMMA3N_KEYS = dict(
+    activation_sparsity_pattern=[0.95, 0.95, 0.0, 0.0, 0.0, 0.0], altup_active_idx=0, altup_coef_clip=120.0, altup_correct_scale=True,
+    altup_lr_multiplier=1.0, altup_num_inputs=4, attention_bias=False, attention_dropout=0.0, final_logit_softcapping=30.0,
+    head_dim=12, hidden_activation="gelu_pytorch_tanh", hidden_size=44, hidden_size_per_layer_input=8, initializer_range=0.02,
+    intermediate_size=[52] * 6, laurel_rank=5, layer_types=["sliding_attention"] * 2 + ["full_attention"] +
+    ["sliding_attention", "sliding_attention", "full_attention"], max_position_embeddings=512, model_type="gemma3n_text",
+    num_attention_heads=6, num_hidden_layers=6, num_key_value_heads=2, num_kv_shared_layers=2, rms_norm_eps=1e-6,
+    rope_local_base_freq=10000.0, rope_scaling=None, rope_theta=1000000.0, sliding_window=4, torch_dtype="bfloat16",
+    use_cache=True, vocab_size=67, vocab_size_per_layer_input=64)
+GEMMA3N_WAYS = dict(
+    layer=gemma3n_layer, tied=True, layers_alone=True, others=gemma3n_others, width=lambda c, n: c["intermediate_size"][n],
+    norms=GEMMA4_WAYS["norms"], activation=lambda c: c["hidden_activation"])
+GEMMA3N_TEXT = family("gemma3n_text", {"architectures": ["Gemma3nForCausalLM"]} | GEMMA3N_KEYS, 9, **GEMMA3N_WAYS)
+GEMMA3N = family("gemma3n", {
+    "architectures": ["Gemma3nForConditionalGeneration"], "model_type": "gemma3n", "text_config": GEMMA3N_KEYS,
+    "torch_dtype": "bfloat16"}, 9, text=lambda c: c["text_config"], prefix="model.language_model.", **GEMMA3N_WAYS)
+
+
 # Ling 2.0 ------------------------------------------------------------------------------------
 
 def ling_layer(c, n):
@@ -416,4 +485,4 @@ BAILING_MOE_V2 = family("bailing_moe_v2", said(
 
 
 GATED = [AFMOE, QWEN3_NEXT, QWEN3_5, QWEN3_5_NESTED, LAGUNA, STEP3P5, MIMO_V2_FLASH, LLAMA4_TEXT, LLAMA4, GEMMA4_TEXT, GEMMA4,
-         BAILING_MOE_V2]
+         BAILING_MOE_V2, GEMMA3N_TEXT, GEMMA3N]

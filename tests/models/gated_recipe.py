@@ -66,6 +66,7 @@ class Way:
     others: Callable = lambda c, at, n: {}    # further tensors of a layer
     finish: Callable = lambda c, l, block: block
     more: Callable = lambda c: {}             # tensors beside the layers
+    layers_alone: bool = False                # the stream is more than the blocks
     # feed-forwards
     sparse: Callable = lambda c, n: False     # is layer n a mixture?
     dense: str = "mlp."
@@ -242,7 +243,7 @@ def model(way, c, w):
     factor = way.rows(c, b.dtype(f"{way.embed}.weight"))
     rows = table if c.get("tie_word_embeddings", way.tied) else w[way.head + ".weight"]
     return Model(lambda ids: factor * table[ids], blocks, norm(b, "norm"), Head(Linear(rows.T), softcap=way.softcap(c)),
-                 layer_embeds=way.embeds(c, b))
+                 layer_embeds=way.embeds(c, b), layers_alone=way.layers_alone)
 
 
 def family(name, config, length, **ways):

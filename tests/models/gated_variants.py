@@ -1,7 +1,7 @@
 """The checkpoints of gated and other new attention that are written: for each family the usual one, and one for each trap."""
 import numpy as np
 
-from gated_families import (AFMOE, BAILING_MOE_V2, GEMMA4, GEMMA4_KEYS, GEMMA4_TEXT, LAGUNA, LLAMA4, LLAMA4_TEXT, MIMO_V2_FLASH,
+from gated_families import (AFMOE, BAILING_MOE_V2, GEMMA3N, GEMMA3N_KEYS, GEMMA3N_TEXT, GEMMA4, GEMMA4_KEYS, GEMMA4_TEXT, LAGUNA, LLAMA4, LLAMA4_TEXT, MIMO_V2_FLASH,
                             QWEN3_5, QWEN3_5_NESTED, QWEN3_NEXT, STEP3P5)
 from mixture_variants import OF_EXPERT, stacked
 from variants import LEFT_OUT, Variant
@@ -57,6 +57,9 @@ def unused_keys(c, tensors):
 SMALL = {"attention_k_eq_v": False, "hidden_size_per_layer_input": 8, "num_global_key_value_heads": None, "num_hidden_layers": 5,
          "num_key_value_heads": 1, "num_kv_shared_layers": 2, "use_bidirectional_attention": None, "use_double_wide_mlp": True,
          "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention"]}
+
+MOE = {"enable_moe_block": True, "moe_intermediate_size": 20, "num_experts": 6, "num_hidden_layers": 4, "top_k_experts": 2,
+       "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "full_attention"]}
 
 LAGUNA_M1 = {
     "gating": "per-element", "gating_types": LEFT_OUT, "layer_types": LEFT_OUT, "mlp_layer_types": ["dense"] * 2 + ["sparse"] * 2,
@@ -191,6 +194,20 @@ GATED_VARIANTS = [
             left_out("rope_parameters", "layer_types", "final_logit_softcapping", "num_kv_shared_layers", "attention_k_eq_v",
                      "use_double_wide_mlp", "enable_moe_block", "use_bidirectional_attention", num_hidden_layers=7,
                      tie_word_embeddings=False)),
+    Variant("gemma4_text-moe", GEMMA4_TEXT, "as 26B-A4B: two of six experts beside the dense feed-forward, each with norms; the "
+            "router's own norm, its scale / √d; a factor an expert", MOE),
+    Variant("gemma4-moe", GEMMA4, "the same under text_config; bfloat16, three texts, padded on the right; three of five experts",
+            {"text_config": GEMMA4_KEYS | MOE | {"num_experts": 5, "top_k_experts": 3}}, "BF16", lengths=(9, 4, 7)),
+    # Gemma 3n
+    Variant("gemma3n_text", GEMMA3N_TEXT, "lone layers: scale 1, v_norm without weight, norms with w; the last two of six take "
+            "keys and values of layers 3 and 2; windows of 4, another base there", extra=unused_keys),
+    Variant("gemma3n", GEMMA3N, "as published: text_config, model.language_model. names; bfloat16, sharded; layer_types and "
+            "num_kv_shared_layers left out: each fifth layer sees all", {"text_config": {
+                k: v for k, v in GEMMA3N_KEYS.items() if k not in ("layer_types", "num_kv_shared_layers")}}, "BF16", shards=2),
+    Variant("gemma3n_text-v5", GEMMA3N_TEXT, "as Transformers 5 saves it: rope_parameters for each kind", left_out(
+        "rope_theta", "rope_local_base_freq", "rope_scaling", rope_parameters={
+            "full_attention": {"rope_theta": 500000.0, "rope_type": "default"},
+            "sliding_attention": {"rope_theta": 5000.0, "rope_type": "default"}})),
     # Ling 2.0
     Variant("bailing_moe_v2", BAILING_MOE_V2, "query_key_value, norms of q and k a head before the rotation of a half; sigmoid, "
             "two of four groups, mlp.gate.expert_bias; a shared expert; layer 0 dense"),

@@ -168,6 +168,14 @@ TransformerBlock& own_block(Layer& layer) {
   return own;
 }
 
+Mixture& own_mixture(Layer& layer) {
+  TransformerBlock& block = own_block(layer);
+  auto own = std::make_shared<Mixture>(*block.mixture);
+  Mixture& mixture = *own;
+  block.mixture = std::move(own);
+  return mixture;
+}
+
 ModelEnds& own_ends(Layer& layer) {
   auto ends = std::make_shared<ModelEnds>(*layer.ends);
   ModelEnds& own = *ends;

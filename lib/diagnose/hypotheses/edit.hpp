@@ -109,6 +109,8 @@ Tensor sum_of(const Tensor& a, const Tensor& b);
 
 /// Gives the layer its own copy of its block, for changes.
 TransformerBlock& own_block(Layer& layer);
+/// The same of its mixture.
+Mixture& own_mixture(Layer& layer);
 /// The same for a model's ends.
 ModelEnds& own_ends(Layer& layer);
 

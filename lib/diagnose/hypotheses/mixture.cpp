@@ -10,15 +10,6 @@ namespace mha {
 
 namespace {
 
-/// The layer's own copy of its mixture, for changes.
-Mixture& own_mixture(Layer& layer) {
-  TransformerBlock& block = own_block(layer);
-  auto own = std::make_shared<Mixture>(*block.mixture);
-  Mixture& mixture = *own;
-  block.mixture = std::move(own);
-  return mixture;
-}
-
 const StageSet of_weights{Stage::expert_weights}, of_choice{Stage::experts},
     of_inner{Stage::mlp_pre, Stage::mlp_up}, of_sum{Stage::mlp_out};
 
@@ -65,6 +56,10 @@ void add_weights(const Routing& own, ChangeList& list) {
     add_routing(list, "experts.factor", of_weights,
                 fmt::format("leaves out the factor {} of the weights", own.factor),
                 "multiply the weights by it", [](Routing& routing) { routing.factor = 1; });
+  if (!own.factors.empty())
+    add_routing(list, "experts.factor", of_weights, "leaves out each expert's factor of its weight",
+                "multiply a chosen expert's weight by its factor",
+                [](Routing& routing) { routing.factors = {}; });
 }
 
 /// Weights made of the scores that experts are chosen by.
@@ -131,8 +126,9 @@ void add_shared(const Mixture& own, ChangeList& list) {
              mixture.shared = {}, mixture.shared_gate = {};
            });
   // A mistake of the dense feed-forward is one of the shared experts, too.
-  add_clamp_changes("mlp.clamp", StageSet{Stage::shared_act}, own.shared.clamp,
-                    [](Layer& layer) -> Clamp& { return own_mixture(layer).shared.clamp; }, list);
+  add_clamp_changes(
+      "mlp.clamp", StageSet{Stage::shared_act}, own.shared.clamp,
+      [](Layer& layer) -> Clamp& { return own_mixture(layer).shared.clamp; }, list);
   if (own.shared_gate.present())
     list.add("experts.shared", of_sum, "adds the shared expert without its gate",
              "multiply its result by σ(x W_shared_gate)",
@@ -180,8 +176,9 @@ LinearMap outputs_of_both(const LinearMap& in, const LinearMap& up,
 }
 
 void add_inner(const Mixture& own, ChangeList& list) {
-  add_clamp_changes("experts.clamp", StageSet{Stage::mlp_act}, own.form.clamp,
-                    [](Layer& layer) -> Clamp& { return own_mixture(layer).form.clamp; }, list);
+  add_clamp_changes(
+      "experts.clamp", StageSet{Stage::mlp_act}, own.form.clamp,
+      [](Layer& layer) -> Clamp& { return own_mixture(layer).form.clamp; }, list);
   if (!own.gated()) return;
   list.add("experts.plus_one", StageSet{Stage::mlp_act},
            own.form.up_plus_one ? "multiplies by the other factor, not by it + 1"

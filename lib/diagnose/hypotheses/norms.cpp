@@ -18,6 +18,10 @@ constexpr NormRow known_norms[]{
     {Stage::k_norm, "the norm of k"},
     {Stage::attn_add, "the norm after attention"},
     {Stage::mlp_x, "the norm before the feed-forward"},
+    {Stage::router_x, "the norm before the router"},
+    {Stage::experts_x, "the norm before the experts"},
+    {Stage::experts_norm, "the norm after the experts"},
+    {Stage::shared_norm, "the norm after the shared experts"},
     {Stage::mlp_add, "the norm after the feed-forward"},
     {Stage::resid_post, "the norm at the block's end"},
     {Stage::final, "the last norm"},
@@ -34,6 +38,22 @@ Norm TransformerBlock::*block_norm(Stage makes) {
     return &TransformerBlock::post_mlp_norm;
   default:
     return &TransformerBlock::post_block_norm;
+  }
+}
+
+/// The mixture's norm that computes the stage; null for others.
+Norm Mixture::*mixture_norm(Stage makes) {
+  switch (makes) {
+  case Stage::router_x:
+    return &Mixture::router_norm;
+  case Stage::experts_x:
+    return &Mixture::experts_norm;
+  case Stage::experts_norm:
+    return &Mixture::norm_of_sum;
+  case Stage::shared_norm:
+    return &Mixture::norm_of_shared;
+  default:
+    return nullptr;
   }
 }
 
@@ -76,6 +96,8 @@ Norm attention_norm(const Layer& layer) {
 }
 
 Norm NormRow::of(const Layer& layer) const {
+  if (const auto norm = mixture_norm(makes))
+    return layer.block && layer.block->mixture ? (*layer.block->mixture).*norm : Norm{};
   switch (makes) {
   case Stage::x:
     return attention_norm(layer);
@@ -104,8 +126,12 @@ Tensor NormRow::input(const Layer& layer) const {
     return value_of(layer, Stage::output);
   case Stage::mlp_x:
     return layer.block->shape == BlockShape::parallel ? layer.X : value_of(layer, Stage::residual);
+  case Stage::router_x:
+  case Stage::experts_x:
+  case Stage::experts_norm:
+  case Stage::shared_norm:
   case Stage::mlp_add:
-    return value_of(layer, Stage::mlp_out);
+    return value_of(layer, inputs_of(layer, makes).front());
   case Stage::final:
     return layer.ends->stream;
   default:
@@ -114,6 +140,13 @@ Tensor NormRow::input(const Layer& layer) const {
 }
 
 void NormRow::put(Layer& layer, const Norm& norm) const {
+  if (const auto own = mixture_norm(makes)) {
+    // Without its norm the mixture would read mlp_x.
+    const bool reads = makes == Stage::router_x || makes == Stage::experts_x;
+    if (reads && !norm.present()) return give_result(layer, input(layer));
+    own_mixture(layer).*own = norm;
+    return;
+  }
   switch (makes) {
   case Stage::x:
     return give(layer, makes, normed(norm, layer.X));

@@ -32,7 +32,8 @@ bool is_multiplier(const Norm& norm);
 std::vector<NormRow> norms_of(const Layer& layer, StageSet made = StageSet::all());
 /// The stages that the norms of a block compute; the second set includes the norm before attention.
 inline StageSet own_norms_of_block() {
-  return StageSet{Stage::attn_add, Stage::mlp_x, Stage::mlp_add, Stage::resid_post};
+  return StageSet{Stage::attn_add,     Stage::mlp_x,       Stage::router_x, Stage::experts_x,
+                  Stage::experts_norm, Stage::shared_norm, Stage::mlp_add,  Stage::resid_post};
 }
 inline StageSet norms_around() {
   return StageSet{Stage::x} | own_norms_of_block();

@@ -17,7 +17,8 @@ bool is_of_layer(std::string_view key) {
 }
 
 bool is_of_mixture(std::string_view key) {
-  if (key == "experts.in_up" || key == "experts.out_stacked" || key == "shared.in_up") return true;
+  for (const std::string_view part : {"router.", "experts.", "shared."})
+    if (key.starts_with(part)) return true;
   const TensorInfo* const row = find_tensor_of_kind(key);
   return row && row->kind == mixture_kind;
 }

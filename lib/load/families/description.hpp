@@ -57,6 +57,7 @@ struct DescribedNorm {
   bool one_plus = false;
   bool affine = true;         ///< has weight and bias
   bool optional = false;      ///< layers may lack it
+  DescribedValue scale;       ///< multiplies the weight: a number, or 1/sqrt_d_model
   std::string weight;         ///< its name, with {layer}
   DescribedTensor statistics; ///< of a batch norm: name = the mean's, *bias = the variance's
   std::optional<std::string> bias;

@@ -11,6 +11,11 @@ namespace mha::naming {
 
 namespace {
 
+/// Gemma 3n's layers without layer_types.
+bool all_but_every_fifth(const Group&, std::size_t layer) {
+  return (layer + 1) % 5 != 0;
+}
+
 /// Gemma 4's layers without layer_types: each sixth sees all keys, and the last one.
 bool all_but_sixth_and_last(const Group& group, std::size_t layer) {
   return all_but_every_sixth(group, layer) &&
@@ -109,13 +114,16 @@ void step_gemma2_softcap(LayerReading& to, const JsonTree&) {
 
 /// Layers with a window rotate with a base of their own, without rope_scaling. Transformers' Gemma
 /// 3 ignores attn_logit_softcapping, so applying the cap would compute another model.
-void step_gemma3_positions(LayerReading& to, const JsonTree&) {
+/// {"each_fifth": true}: each fifth layer has no window, not each sixth; {"window": W}: without
+/// sliding_window in config.json.
+void step_gemma3_positions(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   if (const auto cap = to.number({"attn_logit_softcapping"}))
     to.warn(message("config.json has attn_logit_softcapping {}: not computed, as in "
                     "Transformers' Gemma 3; <softcap> {} computes it",
                     *cap, *cap));
-  const bool sliding = is_sliding(group, all_but_every_sixth).value_or(false);
+  const auto slides = flag_in(arguments, "each_fifth") ? all_but_every_fifth : all_but_every_sixth;
+  const bool sliding = is_sliding(group, slides).value_or(false);
   if (sliding)
     set_rotary(to, {.style = "half",
                     .base_keys = {"rope_local_base_freq"},
@@ -123,7 +131,7 @@ void step_gemma3_positions(LayerReading& to, const JsonTree&) {
                     .scaled = false});
   else
     set_rotary(to, {.style = "half", .base = 1e6, .layer_type = "full_attention"});
-  set_window(to, all_but_every_sixth, 4096);
+  set_window(to, slides, static_cast<std::size_t>(number_in(arguments, "window").value_or(4096)));
   if (group.is_true({"use_bidirectional_attention"})) see_both_sides(to);
 }
 
@@ -148,7 +156,7 @@ bool gemma4_is_full(const Group& group) {
 }
 
 /// The last layers take keys and values of earlier ones.
-bool gemma4_shares_keys(const Group& group) {
+bool shares_keys(const Group& group) {
   const std::size_t layers = group.configured_count({"num_hidden_layers"}).value_or(0),
                     last = group.configured_count({"num_kv_shared_layers"}).value_or(0);
   return last > 0 && group.number().value_or(0) + last >= layers;

@@ -73,7 +73,7 @@ void step_query_scalar(LayerReading& to, const JsonTree& arguments);
 void step_gemma_activation(LayerReading& to, const JsonTree& arguments);
 void step_gemma2_softcap(LayerReading& to, const JsonTree& arguments);
 bool gemma4_is_full(const Group& group);
-bool gemma4_shares_keys(const Group& group);
+bool shares_keys(const Group& group);
 void step_gemma4_positions(LayerReading& to, const JsonTree& arguments);
 void step_gemma3_positions(LayerReading& to, const JsonTree& arguments);
 
