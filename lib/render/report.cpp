@@ -131,6 +131,11 @@ PageJson object_of(const LayerReport& layer, PageData& chunks) {
     object["visible"].push_back(run.first);
     object["visible"].push_back(run.end);
   }
+  if (!layer.experts.numbers.empty())
+    object["experts"] = {{"count", layer.dims.E},
+                         {"chosen", layer.dims.n},
+                         {"of", layer.experts.numbers},
+                         {"weights", page_numbers(layer.experts.weights)}};
   if (!layer.temperatures.empty()) object["temperatures"] = page_numbers(layer.temperatures);
   if (layer.batch) object["batch"] = *layer.batch;
   if (layer.keys != layer.tokens) object["keys"] = readable_all(layer.keys);

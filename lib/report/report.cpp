@@ -78,10 +78,16 @@ PackedStage packed(const Pool& pool) {
   return stage;
 }
 
-/// The size of contributions, measures and visible keys as text, in packed bytes (base64 makes four
-/// bytes of three).
+/// Whether a page has the experts of every token.
+bool has_choices(const Dims& dims) {
+  constexpr std::size_t most = 100000;
+  return dims.n > 0 && dims.T * dims.n <= most;
+}
+
+/// The size of contributions, measures, visible keys and choices of experts as text, in packed
+/// bytes (base64 makes four bytes of three).
 std::size_t text_bytes(const Dims& dims, std::size_t heads) {
-  return (heads + 1) * dims.T * 14 + heads * 1100;
+  return (heads + 1) * dims.T * 14 + heads * 1100 + (has_choices(dims) ? dims.T * dims.n * 9 : 0);
 }
 
 std::size_t packed_bytes(const PackedStage& stage) {
@@ -198,9 +204,8 @@ LayerReport described(const Layer& layer, const StageSet& available, const Repor
   report.has_W_o = !layer.W_o.empty();
   for (const Stage stage : {Stage::head_norm, Stage::gated, Stage::head_result})
     if (has_step(layer, stage))
-      report.result_formula +=
-          fmt::format("{}{} = {}", report.result_formula.empty() ? "" : ", ", name_of(stage),
-                      formula_of(layer, stage));
+      report.result_formula += fmt::format("{}{} = {}", report.result_formula.empty() ? "" : ", ",
+                                           name_of(stage), formula_of(layer, stage));
   report.has_sinks = !layer.sinks.empty();
   for (std::size_t t = 0; layer.settings.temperature != 0 && t < layer.dims.T; ++t)
     report.temperatures.push_back(static_cast<float>(layer.temperature_of(t)));
@@ -259,6 +264,9 @@ public:
     has_results_ = contains(available, Stage::head_result);
     if (has_results_ && contains(available, Stage::output))
       all_.add(output_.emplace(layer, StageSet{Stage::output}));
+    const StageSet routing{Stage::experts, Stage::expert_weights};
+    if ((available & routing) == routing && has_choices(layer.dims))
+      all_.add(experts_.emplace(layer, routing));
     all_.add(measuring_.first());
     const Plan plan = make_plan(layer, all_.wants(), measuring_.selection());
     request.compute(layer, plan, all_, request.threads);
@@ -294,6 +302,16 @@ public:
     report.measures = std::move(measures.heads), report.overflow = std::move(measures.overflow);
   }
 
+  void put_experts(LayerReport& report) const {
+    if (!experts_) return;
+    const Tensor &numbers = experts_->tensor(Stage::experts),
+                 &weights = experts_->tensor(Stage::expert_weights);
+    for (std::size_t i = 0; i < numbers.count(); ++i) {
+      report.experts.numbers.push_back(static_cast<std::size_t>(value_at(numbers, i)));
+      report.experts.weights.push_back(static_cast<float>(value_at(weights, i)));
+    }
+  }
+
 private:
   static MeasureRequest measured(const ReportRequest& request, const Selection& selection) {
     MeasureRequest measured;
@@ -311,7 +329,7 @@ private:
   std::optional<Pool> pool_;
   HiddenKeys hidden_;
   bool has_results_ = false;
-  std::optional<KeptTokens> output_;
+  std::optional<KeptTokens> output_, experts_;
   const MeasureRequest measured_;
   HeadMeasuring measuring_;
   Several all_;
@@ -344,6 +362,7 @@ LayerReport report(const Layer& whole, const ReportRequest& of_whole) {
   first.put_stages(report);
   report.kv_of = kv_places(layer, report, selection);
   first.put_measures(report);
+  first.put_experts(report);
   return report;
 }
 

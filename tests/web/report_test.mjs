@@ -572,3 +572,24 @@ test('tokens as columns: keys are the rows of the maps, as show prints them, and
   assert.ok((await rows.locator('#steps').textContent()).includes('q = x W_q'));
   await rows.done();
 });
+
+test('a mixture shows the experts of each token, and a layer without one does not', async () => {
+  const source = ['data/bard-mixtral', '--text', 'To be, or not to be'];
+  const page = await open(`${report('mixture', ...source, '--layer', '1').url}#head=1`);
+  const weights = JSON.parse(mha('show', ...source, '--layer', '1', '--quiet', '--stage', 'routing', '--query', '2',
+    '--format', 'json')).routing.data;
+  assert.equal(weights.length, 8);
+  assert.match(await page.locator('#experts-count').textContent(), /^2 of 8 for each token/);
+  const box = await page.locator('#experts canvas').boundingBox();
+  for (const [expert, weight] of weights.entries()) {
+    await page.mouse.move(box.x + 96 + (expert + 0.5) * 28, box.y + 24 + 2.5 * 16);
+    const tip = await page.locator('#tip').textContent();
+    assert.match(tip, new RegExp(`token 2 .*expert ${expert}`));
+    if (weight === 0) assert.match(tip, /not chosen/);
+    else assert.ok(Math.abs(Number(/weight ([\d.]+)/.exec(tip)[1]) - weight) < 5e-4, tip);
+  }
+  await page.done();
+  const dense = await open(model.url);
+  assert.equal(await dense.locator('#experts-section').isVisible(), false);
+  await dense.done();
+});

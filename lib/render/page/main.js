@@ -120,6 +120,7 @@ function draw(names) {
   drawHeads();
   if (names.has('layer')) findTokens(false);
   drawFound();
+  drawExperts();
   drawHead(names);
 }
 
@@ -133,6 +134,7 @@ function start() {
   setupLines();
   matrix.setup();
   setupBeside();
+  setupExperts();
   setupSearch();
   setupSaving();
   showBeside(null);

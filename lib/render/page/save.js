@@ -146,6 +146,7 @@ function setupSaving() {
     lines: linesPicture,
     matrix: () => matrixPicture(matrix, state.head),
     beside: () => matrixPicture(beside.matrix, besideHead()),
+    experts: expertsPicture,
   };
   for (const [what, picture] of Object.entries(pictures))
     $(`save-${what}`).replaceChildren('Save', ...[['SVG', saveSvg], ['PNG', savePng]].map(([form, save]) =>
