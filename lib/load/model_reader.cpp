@@ -106,7 +106,7 @@ Norm ModelReader::norm(const char* key, std::size_t width) const {
     const double scale = by_root ? 1 / std::sqrt(static_cast<double>(width))
                                  : described->scale.number(group_).value_or(1);
     if (norm.weight.empty() || norm.one_plus)
-      fail("{}: scale is for a norm with a weight, which multiplies as it is", described->where);
+      fail("{}: scale expects a weight, and no one_plus", described->where);
     norm.weight = times_factor(norm.weight, scale);
   }
   return norm;

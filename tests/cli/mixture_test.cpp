@@ -297,9 +297,9 @@ TEST_CASE("mixture: a file that lacks a part of its experts, or contradicts itse
   };
   const std::string moe = "model.layers.1.block_sparse_moe.", mlp = "model.layers.1.mlp.";
   says("mixtral", "-" + moe + "experts.5.w1.weight",
-       "experts.in, (E, d_model, I) expected, where E is 7");
+       "experts.in of 5 experts, but its router chooses among 7");
   says("mixtral", "-" + moe + "experts.5.w2.weight",
-       "experts.out, (E, I, d_model) expected, where E is 7");
+       "experts.out of 5 experts, but its router chooses among 7");
   says("mixtral", "-" + moe + "experts.0.w3.weight",
        "experts.0.w3 is missing, the experts' other factor");
   says("mixtral", "-" + moe + "gate.weight",
@@ -396,7 +396,7 @@ TEST_CASE("mixture: a patch names the chosen expert, and its columns", "[mixture
            Place{"*,2,1,7",
                  [](size_t t, size_t j, size_t c) { return t == 2 && j == 1 && c == 7; }},
            Place{"*,-1,0", [](size_t t, size_t j, size_t) { return t == 2 && j == 0; }},
-           Place{"*,*,*,[0,-1]", [](size_t, size_t, size_t c) { return c == 0 || c == 31; }},
+           Place{"*,*,*,[0,-1]", [](size_t, size_t, size_t c) { return c == 0 || c == 63; }},
            Place{"*,1", [](size_t t, size_t, size_t) { return t == 1; }},
        })
     expected(place);
