@@ -94,6 +94,7 @@ private:
                         bool is_gated);
   StageNumbers of_expert_sum() const;
   StageNumbers of_mixture_sum() const;
+  StageNumbers of_shared_gate() const;
   StageNumbers of_supplement();
   StageNumbers of_layer_embedding() const;
   StageNumbers of_sum(Stage stage);

@@ -159,6 +159,16 @@ StageNumbers Variances::of_mixture_sum() const {
   return variance;
 }
 
+/// Of σ(mlp_x W_shared_gate).
+StageNumbers Variances::of_shared_gate() const {
+  const LinearMap& gate = layer_.block->mixture->shared_gate;
+  const StageNumbers &x = values_.at(Stage::mlp_x), &y = values_.at(Stage::shared_gate);
+  StageNumbers variance =
+      of_product(x, variances_.at(Stage::mlp_x), gate.W, multiplied(x, gate.W, gate.b));
+  for (std::size_t i = 0; i < y.size(); ++i) variance[i] *= squared(y[i] * (1 - y[i]));
+  return variance;
+}
+
 StageNumbers Variances::of_mixture(Stage stage) {
   using enum Stage;
   const Mixture& mixture = *layer_.block->mixture;
@@ -206,15 +216,8 @@ StageNumbers Variances::of_mixture(Stage stage) {
     return of_gated(shared.activation, layer_.dims.I_shared, shared_pre, shared_up, shared.gated());
   case shared_out:
     return product(shared_act, shared.out);
-  case shared_gate: {
-    const StageNumbers& y = values_.at(shared_gate);
-    StageNumbers variance(y.size());
-    const StageNumbers logit =
-        multiplied(values_.at(mlp_x), mixture.shared_gate.W, mixture.shared_gate.b);
-    variance = of_product(values_.at(mlp_x), variances_.at(mlp_x), mixture.shared_gate.W, logit);
-    for (std::size_t i = 0; i < y.size(); ++i) variance[i] *= squared(y[i] * (1 - y[i]));
-    return variance;
-  }
+  case shared_gate:
+    return of_shared_gate();
   case mlp_out:
     return of_mixture_sum();
   default:

@@ -96,8 +96,11 @@ void ChosenExperts<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) con
     mask_groups(routing_, of_choice);
     std::vector<std::size_t> chosen = best_of(of_choice, y.cols);
     std::ranges::sort(chosen);
+    const auto weighed = [&](std::size_t e) {
+      return factors_.empty() ? own[e] : own[e] * factors_.as<T>()[e];
+    };
     std::ranges::stable_sort(
-        chosen, [&](std::size_t a, std::size_t b) { return is_better(own[a], own[b]); });
+        chosen, [&](std::size_t a, std::size_t b) { return is_better(weighed(a), weighed(b)); });
     std::ranges::copy(chosen, y.row(t));
   }
 }

@@ -20,19 +20,21 @@ private:
 };
 
 /// experts of router_scores: the n with the largest score + bias, of the best groups where experts
-/// are in groups; the one with the largest score comes first, of equal ones the one that the
-/// router lists first.
+/// are in groups; the one with the largest score, times its factor, comes first, of equal ones the
+/// one that the router lists first.
 template <class T> class ChosenExperts : public RowOperator<T> {
 public:
   explicit ChosenExperts(const Routing& routing) : routing_(routing) {}
   Needs needs() const override { return Needs::row; }
-  void prepare(const Usage&) override { bias_ = convert(routing_.bias, dtype_of<T>); }
-  void release() override { bias_ = {}; }
+  void prepare(const Usage&) override {
+    bias_ = convert(routing_.bias, dtype_of<T>), factors_ = convert(routing_.factors, dtype_of<T>);
+  }
+  void release() override { bias_ = {}, factors_ = {}; }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 
 private:
   const Routing& routing_;
-  Tensor bias_; ///< in T
+  Tensor bias_, factors_; ///< in T
 };
 
 /// expert_weights of experts, from their router_scores, each times its expert's factor. Throws

@@ -405,9 +405,10 @@ def route(f, scores):
     elif f.weight == "softmax_chosen":
         weights = softmax(weights)
     weights = f.factor * weights
+    if f.factors is not None:
+        weights = weights * f.factors[experts]
     order = best(weights, f.chosen)
-    experts, weights = (np.take_along_axis(x, order, -1) for x in (experts, weights))
-    return experts, weights if f.factors is None else weights * f.factors[experts]
+    return np.take_along_axis(experts, order, -1), np.take_along_axis(weights, order, -1)
 
 
 def each(maps, experts, rows):

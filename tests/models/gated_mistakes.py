@@ -179,7 +179,9 @@ def of_heads(port):
 
 
 def of_all(port):
-    return slots("n1", "n2", "n3", "n4")(port) + of_heads(port) + [(port.model, "final")]
+    inner = [(b.feed_forward, name) for b in port.blocks for name in ("experts_norm", "sum_norm", "shared_norm")
+             if getattr(b.feed_forward, name, None)]
+    return slots("n1", "n2", "n3", "n4")(port) + inner + of_heads(port) + [(port.model, "final")]
 
 
 def head_mistakes():

@@ -30,13 +30,15 @@ bool is_multiplier(const Norm& norm);
 /// The norms of a layer that compute one of these stages, in the order of the computation, without
 /// mere multipliers.
 std::vector<NormRow> norms_of(const Layer& layer, StageSet made = StageSet::all());
-/// The stages that the norms of a block compute; the second set includes the norm before attention.
+/// The stages that the norms of a block compute.
 inline StageSet own_norms_of_block() {
   return StageSet{Stage::attn_add,     Stage::mlp_x,       Stage::router_x, Stage::experts_x,
                   Stage::experts_norm, Stage::shared_norm, Stage::mlp_add,  Stage::resid_post};
 }
+/// Those that one module computes in code, the norm before attention among them. A router has its
+/// own, a norm without a weight times a scale.
 inline StageSet norms_around() {
-  return StageSet{Stage::x} | own_norms_of_block();
+  return (StageSet{Stage::x} | own_norms_of_block()) & ~StageSet{Stage::router_x};
 }
 /// The norm before attention as a Norm.
 Norm attention_norm(const Layer& layer);
