@@ -18,7 +18,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-/// 64 zeros before the first bit of 2/π, then 1,216 bits: 53 + 128 of them behind the exponent of
+/// 64 zeros before the first bit of 2/π, then 1,216 bits: 53 + 128 of them after the exponent of
 /// the largest double.
 constexpr std::uint64_t two_by_pi[] = {
     0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,

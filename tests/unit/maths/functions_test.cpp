@@ -80,7 +80,7 @@ const std::vector<Function>& functions() {
       {"erf", [](double x, double) { return maths::erf(x); },
        [](double x, double) { return std::erf(x); }, 0.63},
       {"tanh", [](double x, double) { return maths::tanh(x); },
-       [](double x, double) { return std::tanh(x); }, 0.502},
+       [](double x, double) { return std::tanh(x); }, 0.53},
       {"pow", [](double x, double y) { return maths::pow(x, y); },
        [](double x, double y) { return std::pow(x, y); }, 0.505},
   };
@@ -252,7 +252,7 @@ TEST_CASE("elementary functions have these bits on every machine", "[maths][bits
   const std::map<std::string, std::uint64_t> in_double{
       {"exp", 0x8e02f37bc5de7979},   {"exp2", 0x48eb0e479380f057}, {"log", 0xaf13d146c3518083},
       {"log1p", 0x99d7d2d18085b8d2}, {"sin", 0x9f5ddcb67d796d7d},  {"cos", 0xf593b16b8f361171},
-      {"erf", 0xa7d0b242f532c6f7},   {"tanh", 0x3aa54f5160aa800d}, {"pow", 0x09e835f60c1bf485}};
+      {"erf", 0x5f72d4f33ad7e5a9},   {"tanh", 0x4d3b3e0cf33b2fe3}, {"pow", 0x09e835f60c1bf485}};
   const std::map<std::string, std::uint64_t> in_float{{"exp", 0x09af4a19eed3109c},
                                                       {"log", 0x1cc5d44e30c3d1d8},
                                                       {"log1p", 0xf686805c5c9b635b},
