@@ -188,6 +188,19 @@ TEST_CASE("the library throws: it neither prints nor exits nor parses the comman
   }
 }
 
+TEST_CASE("no function of the C library decides a bit of a layer", "[house]") {
+  const std::regex of_c(R"(std::(exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|hypot|sin|cos|tan|)"
+                        R"(asin|acos|atan|atan2|sinh|cosh|tanh|erf|erfc|tgamma|lgamma)f?\()");
+  for (const Source& source : sources_in("lib")) {
+    if (!one_of(source.folder(), {"tensor", "maths", "layer", "kernels", "kernels/simd", "schedule",
+                                  "forward", "load/families"}) &&
+        source.path != "lib/load/buckets.cpp" && source.path != "lib/load/described_tensors.cpp")
+      continue;
+    INFO(source.path << ": a function of <mha/maths/functions.hpp> has the same bits everywhere");
+    CHECK_FALSE(std::regex_search(source.code, of_c));
+  }
+}
+
 TEST_CASE("who writes through an iterator includes <fmt/format.h>", "[house]") {
   // Clang links `format_to` against no symbol of a libfmt that GCC built: the template must be
   // seen.
