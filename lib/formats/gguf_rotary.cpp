@@ -3,11 +3,11 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/gguf_settings.hpp>
 #include <mha/formats/gguf_tables.hpp>
+#include <mha/maths/functions.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace mha::io {
 
@@ -194,7 +194,7 @@ private:
       settings_.set_number("rope_scaling.mscale", mscale);
       settings_.set_number("rope_scaling.mscale_all_dim", all);
     }
-    const auto g = [&](double m) { return 0.1 * m * std::log(std::max(factor_, 1.0)) + 1; };
+    const auto g = [&](double m) { return 0.1 * m * maths::log(std::max(factor_, 1.0)) + 1; };
     set_attention(all != 0 ? g(mscale) / g(all) : g(1));
     if (const auto part = settings_.number("rope.scaling.yarn_ext_factor");
         part && *part >= 0 && *part != 1)

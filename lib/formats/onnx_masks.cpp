@@ -4,6 +4,7 @@
 #include <mha/formats/onnx_proof.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/maths/functions.hpp>
 #include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
@@ -86,7 +87,7 @@ template <class Expected> bool adds_everywhere(const OnnxAttentionSite& site,
 
 /// ALiBi's slope, for a number of heads that is a power of two.
 double slope_of(std::size_t head, std::size_t heads) {
-  return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(heads));
+  return maths::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(heads));
 }
 
 /// Whether head h's bias is slope · (key − query), as in ALiBi, up to a number for each row, which

@@ -3,6 +3,8 @@
 
 #include <mha/formats/onnx_operators.hpp>
 
+#include <mha/maths/functions.hpp>
+
 #include <fmt/format.h>
 
 namespace mha::io {
@@ -113,8 +115,9 @@ private:
     return turned(of, dims, false, [dims](std::int64_t t, std::int64_t pair) {
       const double angle =
           static_cast<double>(t) *
-          std::pow(10000.0, -2.0 * static_cast<double>(pair) / static_cast<double>(dims));
-      return std::pair(std::cos(angle), std::sin(angle));
+          maths::pow(10000.0, -2.0 * static_cast<double>(pair) / static_cast<double>(dims));
+      const auto [sine, cosine] = maths::sin_cos(angle);
+      return std::pair(cosine, sine);
     });
   }
 

@@ -3,6 +3,7 @@
 #include <mha/formats/onnx_layers.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/maths/functions.hpp>
 
 #include <fmt/format.h>
 
@@ -34,7 +35,7 @@ void add_onnx_rope(const OnnxRope& rope, bool wide, OnnxLayer& layer) {
   const double rounding = wide ? 1e-13 : 1e-5;
   const auto exact = [&](double base) {
     for (std::size_t j = 0; j < turns.size(); ++j) {
-      const double expected = std::pow(base, -2 * static_cast<double>(j) / dims);
+      const double expected = maths::pow(base, -2 * static_cast<double>(j) / dims);
       if (std::abs(turns[j] - expected) > rounding * expected) return false;
     }
     return true;
@@ -42,7 +43,7 @@ void add_onnx_rope(const OnnxRope& rope, bool wide, OnnxLayer& layer) {
   double base = 10000;
   if (turns.size() > 1) {
     const std::size_t last = turns.size() - 1;
-    base = std::pow(turns[last] / turns[0], -dims / (2 * static_cast<double>(last)));
+    base = maths::pow(turns[last] / turns[0], -dims / (2 * static_cast<double>(last)));
     const double whole = std::round(base);
     if (whole > 1 && std::abs(base - whole) < 1e-3 * whole && exact(whole)) base = whole;
   }
@@ -56,7 +57,7 @@ void add_onnx_rope(const OnnxRope& rope, bool wide, OnnxLayer& layer) {
   const double slower = 1 / turns[0];
   bool linear = slower > 0 && std::isfinite(slower);
   for (std::size_t j = 0; j < turns.size() && linear; ++j) {
-    const double expected = turns[0] * std::pow(base, -2 * static_cast<double>(j) / dims);
+    const double expected = turns[0] * maths::pow(base, -2 * static_cast<double>(j) / dims);
     linear = std::abs(turns[j] - expected) <= rounding * expected;
   }
   if (linear) {
@@ -67,7 +68,7 @@ void add_onnx_rope(const OnnxRope& rope, bool wide, OnnxLayer& layer) {
   base = 10000;
   std::vector<double> factors;
   for (std::size_t j = 0; j < turns.size(); ++j)
-    factors.push_back(std::pow(base, -2 * static_cast<double>(j) / dims) / turns[j]);
+    factors.push_back(maths::pow(base, -2 * static_cast<double>(j) / dims) / turns[j]);
   set("rope_base", number_text(base)), set("rope_scaling", "longrope");
   set("rope_original_length", "1000000000");
   if (rope.amplitude == 1) set("rope_attention_factor", "1");

@@ -2,6 +2,7 @@
 
 #include <mha/formats/onnx_elements.hpp>
 #include <mha/formats/onnx_shapes.hpp>
+#include <mha/maths/functions.hpp>
 
 #include <algorithm>
 #include <array>
@@ -49,7 +50,7 @@ constexpr OnnxRule rules[]{
     {"Concat", &Shapes::concat, &Elements::joined},
     {"ConstantOfShape", &Shapes::from_input_numbers, &Elements::filled},
     {"Conv", &Shapes::conv},
-    unary("Cos", [](double x) { return std::cos(x); }),
+    unary("Cos", [](double x) { return maths::cos(x); }),
     {"CumSum", &Shapes::first_input, &Elements::running_sum},
     {"DequantizeLinear", &Shapes::first_input, &Elements::dequantised},
     binary("Div", [](double x, double y) { return x / y; }),
@@ -57,8 +58,8 @@ constexpr OnnxRule rules[]{
     {"Einsum", &Shapes::einsum, &Elements::fixed_product},
     {"Elu", &Shapes::first_input},
     binary("Equal", [](double x, double y) -> double { return x == y; }),
-    unary("Erf", [](double x) { return std::erf(x); }),
-    unary("Exp", [](double x) { return std::exp(x); }),
+    unary("Erf", [](double x) { return maths::erf(x); }),
+    unary("Exp", [](double x) { return maths::exp(x); }),
     {"Expand", &Shapes::expand, &Elements::expanded},
     {"EyeLike", &Shapes::first_input},
     {"FastGelu", &Shapes::first_input},
@@ -82,7 +83,7 @@ constexpr OnnxRule rules[]{
     {"LeakyRelu", &Shapes::first_input},
     binary("Less", [](double x, double y) -> double { return x < y; }),
     binary("LessOrEqual", [](double x, double y) -> double { return x <= y; }),
-    unary("Log", [](double x) { return std::log(x); }),
+    unary("Log", [](double x) { return maths::log(x); }),
     {"LogSoftmax", &Shapes::first_input},
     {"MatMul", &Shapes::product, &Elements::fixed_product},
     binary(
@@ -96,7 +97,7 @@ constexpr OnnxRule rules[]{
     unary("Not", [](double x) -> double { return x == 0; }),
     binary("Or", [](double x, double y) -> double { return x != 0 || y != 0; }),
     {"PRelu", &Shapes::broadcast_inputs},
-    binary("Pow", [](double x, double y) { return std::pow(x, y); }),
+    binary("Pow", [](double x, double y) { return maths::pow(x, y); }),
     {"QuantizeLinear", &Shapes::first_input},
     {"QuickGelu", &Shapes::first_input},
     {"RMSNormalization", &Shapes::first_input},
@@ -119,10 +120,10 @@ constexpr OnnxRule rules[]{
     {"ScatterElements", &Shapes::first_input},
     {"ScatterND", &Shapes::first_input},
     {"Shape", &Shapes::rank_of_input, &Elements::axis_length},
-    unary("Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }),
+    unary("Sigmoid", [](double x) { return 1 / (1 + maths::exp(-x)); }),
     unary("Sign", [](double x) { return static_cast<double>((x > 0) - (x < 0)); }),
     {"SimplifiedLayerNormalization", &Shapes::first_input},
-    unary("Sin", [](double x) { return std::sin(x); }),
+    unary("Sin", [](double x) { return maths::sin(x); }),
     {"Size", &Shapes::scalar, &Elements::element_count},
     {"Slice", &Shapes::slice, &Elements::sliced},
     {"Softmax", &Shapes::first_input},
@@ -131,7 +132,7 @@ constexpr OnnxRule rules[]{
     unary("Sqrt", [](double x) { return std::sqrt(x); }),
     {"Squeeze", &Shapes::squeeze, &Elements::unchanged},
     binary("Sub", [](double x, double y) { return x - y; }),
-    unary("Tanh", [](double x) { return std::tanh(x); }),
+    unary("Tanh", [](double x) { return maths::tanh(x); }),
     {"Tile", &Shapes::tile, &Elements::tiled},
     {"Transpose", &Shapes::transpose, &Elements::transposed},
     {"Trilu", &Shapes::first_input, &Elements::triangle},

@@ -1,5 +1,7 @@
 #include <mha/forward/bias.hpp>
 
+#include <mha/maths/functions.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +11,7 @@ std::vector<double> alibi_slopes(std::size_t heads, Alibi form) {
   const auto powers = [](std::size_t n) {
     std::vector<double> slopes(n);
     for (std::size_t h = 0; h < n; ++h)
-      slopes[h] = std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(n));
+      slopes[h] = maths::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(n));
     return slopes;
   };
   std::size_t lower = 1;

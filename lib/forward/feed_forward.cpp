@@ -1,9 +1,9 @@
 #include <mha/forward/feed_forward.hpp>
 
 #include <mha/kernels/rows.hpp>
+#include <mha/maths/functions.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 namespace mha {
@@ -38,8 +38,9 @@ template <class T> void activate_row(Activation activation, const T* x, std::siz
     std::copy_n(x, n, y);
     return times_sigmoid(x, n, y);
   case Activation::gelu:
-    for (std::size_t i = 0; i < n; ++i)
-      y[i] = x[i] * T(0.5) * (T(1) + std::erf(x[i] * static_cast<T>(0.70710678118654752440)));
+    std::copy_n(x, n, y);
+    maths::erf_row(y, n, static_cast<T>(0.70710678118654752440));
+    for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * T(0.5) * (T(1) + y[i]);
     return;
   case Activation::gelu_tanh:
     return gelu_by_tanh(x, n, 0.79788456080286535588, y); // √(2/π)

@@ -1,9 +1,9 @@
 #include <mha/forward/rotary.hpp>
 
 #include <mha/forward/rotary_kinds.hpp>
+#include <mha/maths/functions.hpp>
 
 #include <algorithm>
-#include <cmath>
 
 namespace mha {
 
@@ -18,8 +18,9 @@ RotaryTable<T> rotary_table(const Layer& layer, std::size_t rows, std::int64_t f
   for (std::size_t i = 0; i < pairs; ++i)
     for (std::size_t t = 0; t < rows; ++t) {
       const double angle = rotary_position(layer, first, t, i) * theta.frequencies[i];
-      table.cosines[t * pairs + i] = static_cast<T>(std::cos(angle) * theta.attention_factor);
-      table.sines[t * pairs + i] = static_cast<T>(std::sin(angle) * theta.attention_factor);
+      const auto [sine, cosine] = maths::sin_cos(angle);
+      table.cosines[t * pairs + i] = static_cast<T>(cosine * theta.attention_factor);
+      table.sines[t * pairs + i] = static_cast<T>(sine * theta.attention_factor);
     }
   return table;
 }

@@ -1,5 +1,7 @@
 #include <mha/forward/rotary_kinds.hpp>
 
+#include <mha/maths/functions.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -21,7 +23,7 @@ using Frequencies = std::vector<double>;
 Frequencies powers_of(double base, double dims) {
   Frequencies theta(static_cast<std::size_t>(dims) / 2);
   for (std::size_t i = 0; i < theta.size(); ++i)
-    theta[i] = std::pow(base, -2.0 * static_cast<double>(i) / dims);
+    theta[i] = maths::pow(base, -2.0 * static_cast<double>(i) / dims);
   return theta;
 }
 Frequencies plain(const RotaryInput& of) {
@@ -57,15 +59,15 @@ Frequencies llama3(const RotaryInput& of) {
 Frequencies dynamic(const RotaryInput& of) {
   const double s = of.s.rope_factor, M = of.s.rope_original_length;
   const double longer = s * std::max(of.length, M) / M - (s - 1);
-  return powers_of(of.s.rope_base * std::pow(longer, of.dims / (of.dims - 2)), of.dims);
+  return powers_of(of.s.rope_base * maths::pow(longer, of.dims / (of.dims - 2)), of.dims);
 }
 
 Frequencies yarn(const RotaryInput& of) {
   const Settings& s = of.s;
   // The pair, as a fraction, that turns this often within the original length.
   const auto pair_of = [&](double turns) {
-    return of.dims * std::log(s.rope_original_length / (turns * 2 * std::numbers::pi)) /
-           (2 * std::log(s.rope_base));
+    return of.dims * maths::log(s.rope_original_length / (turns * 2 * std::numbers::pi)) /
+           (2 * maths::log(s.rope_base));
   };
   double low = pair_of(s.rope_beta_fast), high = pair_of(s.rope_beta_slow);
   if (s.rope_truncate) low = std::floor(low), high = std::ceil(high);
@@ -94,7 +96,7 @@ double one(const Settings&) {
 
 double factor_of_yarn(const Settings& s) {
   const auto g = [&](double m) {
-    return s.rope_factor <= 1 ? 1 : 0.1 * m * std::log(s.rope_factor) + 1;
+    return s.rope_factor <= 1 ? 1 : 0.1 * m * maths::log(s.rope_factor) + 1;
   };
   const bool both = s.rope_mscale != 0 && s.rope_mscale_all_dim != 0;
   return both ? g(s.rope_mscale) / g(s.rope_mscale_all_dim) : g(1);
@@ -102,7 +104,7 @@ double factor_of_yarn(const Settings& s) {
 
 double factor_of_longrope(const Settings& s) {
   if (s.rope_factor <= 1) return 1;
-  return std::sqrt(1 + std::log(s.rope_factor) / std::log(s.rope_original_length));
+  return std::sqrt(1 + maths::log(s.rope_factor) / maths::log(s.rope_original_length));
 }
 
 struct RotaryKind {

@@ -2,6 +2,7 @@
 
 #include <mha/forward/mask.hpp>
 #include <mha/kernels/rows.hpp>
+#include <mha/maths/functions.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -49,9 +50,10 @@ template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias,
   // IEEE's NaN marks them.
   const T shift = naive || (max == -infinity && masks_every_key<T>(layer, at)) ? T(0) : max;
   const T exp_sum = row.exp_sum(shift); // Σ exp(masked − shift)
-  const T sum = row.value(
-      row_sum, [&](K) { return layer.sinks.empty() ? exp_sum : exp_sum + std::exp(sink - shift); });
-  row.value(logsumexp, [&](K) { return (naive ? T(0) : max) + std::log(sum); });
+  const T sum = row.value(row_sum, [&](K) {
+    return layer.sinks.empty() ? exp_sum : exp_sum + maths::exp(sink - shift);
+  });
+  row.value(logsumexp, [&](K) { return (naive ? T(0) : max) + maths::log(sum); });
 
   const bool masked_row = sum == 0 && masks_every_key<T>(layer, at);
   row.step(weights, std::isnan(sum) ? sum : T(0), [&](K keys) { // exp / row_sum

@@ -3,9 +3,9 @@
 // instruction set is chosen at run time, the order of every sum depends on the row's length alone.
 
 #include <mha/kernels/dispatch.hpp>
+#include <mha/maths/functions.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 
 namespace mha {
@@ -50,10 +50,10 @@ template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform) {
 template <class T> void row_clip(T* row, std::size_t n, T limit) {
   for (std::size_t i = 0; i < n; ++i) row[i] = std::clamp(row[i], -limit, limit);
 }
-/// cap · tanh(row / cap). Rare enough for the standard library's tanh, whatever the instruction
-/// set.
+/// cap · tanh(row / cap).
 template <class T> void row_softcap(T* row, std::size_t n, T cap) {
-  for (std::size_t i = 0; i < n; ++i) row[i] = cap * std::tanh(row[i] / cap);
+  maths::tanh_row(row, n, cap);
+  row_scale(row, n, cap);
 }
 
 } // namespace mha

@@ -1,6 +1,7 @@
 #include <mha/layer/layer.hpp>
 
 #include <mha/layer/graph.hpp>
+#include <mha/maths/functions.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -48,7 +49,7 @@ double Layer::temperature_of(std::size_t t) const {
                               : positions.as<double>()[t];
   const double steps = std::floor((position + static_cast<double>(s.temperature_offset)) /
                                   s.temperature_length);
-  return 1 + s.temperature * std::log1p(std::max(0.0, steps));
+  return 1 + s.temperature * maths::log1p(std::max(0.0, steps));
 }
 
 Shape Layer::shape_of(Stage stage) const {

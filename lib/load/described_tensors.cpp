@@ -1,5 +1,6 @@
 #include <mha/load/described_tensors.hpp>
 
+#include <mha/maths/functions.hpp>
 #include <mha/tensor/parts.hpp>
 
 #include <algorithm>
@@ -150,10 +151,11 @@ io::Entry sinusoid_entry(const Sinusoid& sinusoid) {
     for (std::size_t p = 0; p < sinusoid.length; ++p, row += sinusoid.width)
       for (std::size_t i = 0; i < pairs; ++i) {
         const double exponent = i == 0 ? 0 : static_cast<double>(i) / steps,
-                     angle = static_cast<double>(p) * std::pow(sinusoid.base, -exponent);
-        row[sinusoid.halves ? i : 2 * i] = std::sin(angle);
+                     angle = static_cast<double>(p) * maths::pow(sinusoid.base, -exponent);
+        const auto [sine, cosine] = maths::sin_cos(angle);
+        row[sinusoid.halves ? i : 2 * i] = sine;
         if (const std::size_t at = sinusoid.halves ? pairs + i : 2 * i + 1; at < sinusoid.width)
-          row[at] = std::cos(angle);
+          row[at] = cosine;
       }
     return rows;
   };

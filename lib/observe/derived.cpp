@@ -257,7 +257,8 @@ PhaseTimes compute_derived(Layer layer, const Plan& plan, Observer& observer, st
   std::vector<Stage> inputs;
   if (of_heads) inputs.push_back(Stage::weights);
   if (of_values) inputs.push_back(values);
-  if (asks(Stage::routing)) inputs.insert(inputs.end(), {Stage::experts, Stage::expert_weights});
+  if (asks(Stage::routing))
+    inputs.push_back(Stage::experts), inputs.push_back(Stage::expert_weights);
   if (of_heads)
     require_memory(plan.batches.size() * dims.H * dims.T * dims.S_all * size_of(layer.dtype),
                    "the weights of all heads", "give a shorter text");

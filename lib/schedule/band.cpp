@@ -1,5 +1,7 @@
 #include <mha/schedule/band.hpp>
 
+#include <mha/maths/functions.hpp>
+
 #include <algorithm>
 
 namespace mha {
@@ -179,7 +181,7 @@ template <class T> T Row<T>::exp_sum(T shift) {
     if (!one_pass) row_subtract(keys.begin(), keys.size(), shift);
   });
   T sum = 0;
-  step(exp, std::exp(hidden), [&](Keys<T> keys) {
+  step(exp, maths::exp(hidden), [&](Keys<T> keys) {
     sum = row_exp_sum(keys.begin(), keys.size(), one_pass ? shift : T(0), factor_);
   });
   if ((is_given(exp) || contains(steps_.patched, exp)) && computes(Stage::row_sum))

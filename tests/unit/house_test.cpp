@@ -95,18 +95,20 @@ const std::map<std::string, std::vector<std::string>> may_include{
     {"textbook", {"system", "tensor", "layer"}}, // of the library's own computation nothing
     {"system", {}},
     {"tensor", {"system"}},
-    {"layer", {"system", "tensor"}},
+    {"maths", {}},
+    {"layer", {"system", "tensor", "maths"}},
     {"naming", {"system", "tensor", "layer"}},
-    {"kernels", {"system", "kernels/simd"}},
-    {"kernels/simd", {"kernels"}},
-    {"schedule", {"system", "tensor", "layer", "kernels"}},
-    {"forward", {"system", "tensor", "layer", "schedule", "kernels"}},
+    {"kernels", {"system", "maths", "kernels/simd"}},
+    {"kernels/simd", {"kernels", "maths"}},
+    {"schedule", {"system", "tensor", "maths", "layer", "kernels"}},
+    {"forward", {"system", "tensor", "maths", "layer", "schedule", "kernels"}},
     {"files", {"system", "tensor"}},
-    {"formats", {"system", "tensor", "files"}},
+    {"formats", {"system", "tensor", "maths", "files"}},
     {"load",
-     {"system", "tensor", "layer", "naming", "files", "formats", "tokenizers", "load/families"}},
+     {"system", "tensor", "maths", "layer", "naming", "files", "formats", "tokenizers",
+      "load/families"}},
     {"tokenizers", {"system", "files", "formats"}},
-    {"load/families", {"system", "tensor", "layer", "naming", "files", "load"}},
+    {"load/families", {"system", "tensor", "maths", "layer", "naming", "files", "load"}},
     {"model",
      {"system", "tensor", "layer", "naming", "schedule", "kernels", "forward", "files", "formats",
       "load", "load/families", "tokenizers", "observe"}},
@@ -183,6 +185,19 @@ TEST_CASE("the library throws: it neither prints nor exits nor parses the comman
     for (const char* word : {"std::cout", "std::cerr", "fmt::print", "printf(", "puts(", "perror(",
                              "exit(", "abort(", "terminate("})
       if (source.mentions(word)) FAIL_CHECK(source.path << " has " << word);
+  }
+}
+
+TEST_CASE("no function of the C library decides a bit of a layer", "[house]") {
+  const std::regex of_c(R"(std::(exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|hypot|sin|cos|tan|)"
+                        R"(asin|acos|atan|atan2|sinh|cosh|tanh|erf|erfc|tgamma|lgamma)f?\()");
+  for (const Source& source : sources_in("lib")) {
+    if (!one_of(source.folder(), {"tensor", "maths", "layer", "kernels", "kernels/simd", "schedule",
+                                  "forward", "load/families"}) &&
+        source.path != "lib/load/buckets.cpp" && source.path != "lib/load/described_tensors.cpp")
+      continue;
+    INFO(source.path << ": a function of <mha/maths/functions.hpp> has the same bits everywhere");
+    CHECK_FALSE(std::regex_search(source.code, of_c));
   }
 }
 

@@ -3,8 +3,8 @@
 // times slower.
 
 #include <mha/kernels/simd/table.hpp>
+#include <mha/maths/functions.hpp>
 
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -134,7 +134,8 @@ template <class T> T row_sum(const T* row, std::size_t n) {
 }
 
 template <class T> T row_exp_sum(T* row, std::size_t n, T shift, T factor) {
-  for (std::size_t i = 0; i < n; ++i) row[i] = std::exp(row[i] * factor - shift);
+  for (std::size_t i = 0; i < n; ++i) row[i] = row[i] * factor - shift;
+  maths::exp_row(row, n);
   return row_sum(row, n);
 }
 
@@ -143,7 +144,7 @@ template <class T> RowSums row_sums(const T* row, std::size_t n, T uniform) {
   for (std::size_t i = 0; i < n; ++i) {
     const double weight = row[i], place = static_cast<double>(i);
     sums.sum += weight;
-    sums.entropy -= weight <= 0 ? 0 : weight * std::log(weight);
+    sums.entropy -= weight <= 0 ? 0 : weight * static_cast<double>(maths::log(row[i]));
     sums.overlap += row[i] < uniform ? row[i] : uniform;
     sums.first += weight * place;
     sums.second += weight * place * place;

@@ -3,6 +3,7 @@
 #include <mha/files/text.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/steps.hpp>
+#include <mha/maths/functions.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/tensor/parts.hpp>
 
@@ -130,8 +131,9 @@ void step_roformer_table(LayerReading& to, const JsonTree&) {
     const std::size_t column = i % dims, pair = column % std::max<std::size_t>(half, 1);
     const double angle =
         static_cast<double>(i / dims) *
-        std::pow(10000, -2.0 * static_cast<double>(pair) / static_cast<double>(dims));
-    if (std::abs(value_at(table, i) - (column < half ? std::sin(angle) : std::cos(angle))) < 0.01)
+        maths::pow(10000, -2.0 * static_cast<double>(pair) / static_cast<double>(dims));
+    if (std::abs(value_at(table, i) - (column < half ? maths::sin(angle) : maths::cos(angle))) <
+        0.01)
       continue;
     return to.warn(fmt::format("{}: {} is not the sines and cosines of 10000^(-2i/{}), which are "
                                "computed with",

@@ -1,6 +1,7 @@
 #include <mha/load/families/positions.hpp>
 
 #include <mha/load/families/family.hpp>
+#include <mha/maths/functions.hpp>
 #include <mha/system/parse.hpp>
 
 #include <cmath>
@@ -27,7 +28,7 @@ void check_frequencies(LayerReading& to) {
   bool same = entry->shape == Shape{dims / 2} && is_floating(entry->dtype);
   const Tensor buffer = group.read(*entry);
   for (std::size_t i = 0; same && i < buffer.count(); ++i) {
-    const double want = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+    const double want = maths::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
     same = std::abs(value_at(buffer, i) - want) <= 0.01 * want; // bfloat16 has 8 bits
   }
   if (!same)

@@ -4,6 +4,7 @@
 #include <mha/layer/settings.hpp>
 #include <mha/load/buckets.hpp>
 #include <mha/load/families/steps.hpp>
+#include <mha/maths/functions.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ bool may_be_bucket(std::size_t bucket, std::size_t distance, std::size_t buckets
   const std::size_t exact = buckets / 2;
   if (distance < exact || distance >= farthest) return false;
   const auto times = [&](std::size_t number) {
-    return std::log(static_cast<double>(number) / static_cast<double>(exact));
+    return maths::log(static_cast<double>(number) / static_cast<double>(exact));
   };
   const double position = times(distance) / times(farthest) * static_cast<double>(buckets - exact),
                border = std::round(position);

@@ -3,6 +3,7 @@
 #include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/steps.hpp>
+#include <mha/maths/functions.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/words.hpp>
 
@@ -68,7 +69,7 @@ void set_scale(LayerReading& to, const HeadWidths& head) {
   const std::optional<double> mscale = rope_number(to, "mscale_all_dim"),
                               factor = rope_number(to, "factor");
   if (mscale.value_or(0) == 0 || factor.value_or(1) <= 1 || !head.alone || !head.shared) return;
-  const double g = 0.1 * *mscale * std::log(*factor) + 1;
+  const double g = 0.1 * *mscale * maths::log(*factor) + 1;
   to.set("scale", fmt::format("{}", g * g / std::sqrt(*head.alone + *head.shared)),
          "config.json: mscale_all_dim");
 }
@@ -114,7 +115,7 @@ void step_patch_rotary(LayerReading& to, const JsonTree& arguments) {
   Tensor divisors(DType::f64, {2 * quarter});
   for (std::size_t p = 0; p < 2 * quarter; ++p)
     divisors.as_mutable<double>()[p] =
-        std::pow(base, (4 * static_cast<double>(p % quarter) - 2 * static_cast<double>(p)) / d);
+        maths::pow(base, (4 * static_cast<double>(p % quarter) - 2 * static_cast<double>(p)) / d);
   for (const char* name : {"rope_short_factor", "rope_long_factor"})
     to.parts[name] = {divisors, "the rotation of patches"};
   to.set("rope", "half"), to.set("rope_base", fmt::format("{}", base));

@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/load/families/config_keys.hpp>
+#include <mha/maths/functions.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 
@@ -218,7 +219,7 @@ bool take_alpha(LayerReading& to, const RopeConfig& config, std::string_view typ
   for (const LayerReading::FamilySetting& setting : to.settings)
     if (setting.name == "rope_base") base = parse_number<double>(setting.value).value_or(base);
   const auto d = static_cast<double>(*width);
-  to.set("rope_base", fmt::format("{}", base * std::pow(*alpha, d / (d - 2))), "config.json");
+  to.set("rope_base", fmt::format("{}", base * maths::pow(*alpha, d / (d - 2))), "config.json");
   return true;
 }
 
