@@ -179,7 +179,10 @@ std::optional<std::vector<double>> weights_in(const Layer& layer, const Referenc
   for (std::size_t i = 0; i < experts.count(); ++i) {
     const double e = value_at(experts, i);
     if (!(e >= 0 && e < static_cast<double>(E))) return std::nullopt;
-    found.push_back(value_at(scores->value, i / n * E + static_cast<std::size_t>(e)));
+    const auto expert = static_cast<std::size_t>(e);
+    const Tensor& factors = layer.block->mixture->routing.factors;
+    found.push_back(value_at(scores->value, i / n * E + expert) *
+                    (factors.empty() ? 1 : value_at(factors, expert)));
   }
   return found;
 }

@@ -1,5 +1,6 @@
 #include <mha/diagnose/trials.hpp>
 
+#include <mha/compare/choices.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
@@ -174,9 +175,19 @@ Agreement Trials::judged(const Tensor& ours, const Changes& changes) const {
   return result;
 }
 
+/// The target in a layer. In a mixture the rounding of a short type decides between experts whose
+/// scores are as good as equal, in the layer and, otherwise, under a change that only moves its
+/// numbers: the reference's choice is taken.
+Tensor Trials::target_in(Layer edited, std::size_t threads) const {
+  const auto ours = [&](const Layer& one) { return value_of(one, target_.stage, threads); };
+  static const StageSet after_mixture{Stage::mlp_out, Stage::mlp_add, Stage::resid_post};
+  if (target_.half && contains(after_mixture, target_.stage))
+    take_choices_of(target_.theirs, target_.stored, ours, edited);
+  return ours(edited);
+}
+
 Tensor Trials::value(const Changes& changes) const {
-  const Layer edited = changed(layer_, in_order(changes));
-  return value_of(edited, target_.stage, threads_);
+  return target_in(changed(layer_, in_order(changes)), threads_);
 }
 
 Agreement Trials::whole(const Changes& changes) const {
@@ -205,7 +216,7 @@ Tensor Trials::screened(const Changes& changes) const {
   if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
   for (const Change* change : row_edits_of(in_order(changes)))
     if (!change->undo || rows_.empty()) change->edit_rows(edited);
-  return value_of(edited, target_.stage);
+  return rows_.empty() ? target_in(std::move(edited), 1) : value_of(edited, target_.stage);
 }
 
 Agreement Trials::screen(const Changes& changes) const {

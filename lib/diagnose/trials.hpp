@@ -70,6 +70,7 @@ private:
   RoundedSteps rounded_steps(const Layer& edited) const;
   double usual_off(Stage stage, const RoundedSteps& steps) const;
   Tensor screened(const Changes& changes) const;
+  Tensor target_in(Layer edited, std::size_t threads) const;
   bool is_kept(const Change& change, const Layer& edited) const;
   Changes in_order(const Changes& changes) const;
   Values computed(const Change* change) const;
