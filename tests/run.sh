@@ -155,16 +155,16 @@ python_tests() {
   fi
 }
 
-# The commands of tests/arm64, beside an x86-64 program of the same source.
+# The commands of tests/arm64, beside an x86-64 program of the same source: X86_PROGRAM, or one that is built.
 arm64_bits() {
   native=dev
   [ -e build/dev/CMakeCache.txt ] || native=release
-  if ! { cmake --preset "$native" && cmake --build --preset "$native" --target mha-inspect --parallel "$(nproc)"; } >"$build/native.log" 2>&1; then
+  if [ -z "${X86_PROGRAM:-}" ] && ! { cmake --preset "$native" && cmake --build --preset "$native" --target mha-inspect --parallel "$(nproc)"; } >"$build/native.log" 2>&1; then
     cat "$build/native.log"
     echo "0 passed, 1 failed; the program for x86-64"
     return
   fi
-  sh tests/arm64/bits.sh "build/$native/app/mha-inspect" "$build/app/mha-inspect" "$build/bits"
+  sh tests/arm64/bits.sh "${X86_PROGRAM:-build/$native/app/mha-inspect}" "$build/app/mha-inspect" "$build/bits"
 }
 
 # Beside the shares: Python's module, the page of `report` in a browser, tokens against other

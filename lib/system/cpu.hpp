@@ -1,8 +1,8 @@
 #pragma once
 // The instruction sets that this machine has and may use. The environment variable MHA_CPU limits
 // them: portable, avx2, avx512 or amx on x86-64, portable or neon on AArch64, portable elsewhere.
-// Any other value is an Error, the words of another architecture included: a limit that cannot be
-// kept as it is meant would pass unnoticed.
+// Any other value is an Error, the words of another architecture included: such a limit would limit
+// nothing, unnoticed.
 
 namespace mha {
 
