@@ -27,12 +27,14 @@ if [ "$preset" = mpi ]; then # in the dev build, from which one file differs
   program OFF
   exec sh tests/mpi/ranks.sh build/dev/mha-inspect-mpi
 fi
-programs='unit-tests cli-tests' targets='' emulator=''
+programs='unit-tests cli-tests' targets='' emulator='' left_out='^$'
 if [ "$preset" = arm64 ]; then
   need_packages g++-aarch64-linux-gnu=aarch64-linux-gnu-g++ qemu-user-static=qemu-aarch64-static
   sh tests/arm64/sysroot.sh build/arm64-sysroot
   programs=unit-tests targets='--target mha-inspect unit-tests'
   emulator='qemu-aarch64-static -L build/arm64-sysroot'
+  # Of AMX, which is x86-64's and would be emulated twice; and one that starts itself, which the system cannot run.
+  left_out='^(AMX|bf16x3|emulated AMX): |^a process ends while another thread of it is in a loop$'
 fi
 if [ "$preset" = dev ] && [ "${CI:-}" = true ]; then
   # shellcheck disable=SC2086  # one word a package
@@ -50,7 +52,7 @@ cmake --build --preset "$preset" --parallel "$(nproc)" $targets
 # that waits leaves its core to another, and none of them has long to run when the others have ended.
 split() { # PROGRAM SHARES
   # shellcheck disable=SC2086  # one word an argument
-  $emulator "$build/tests/$1" --list-test-names-only >"$build/$1.names" || true # it returns their number
+  $emulator "$build/tests/$1" --list-test-names-only | grep -vE "$left_out" >"$build/$1.names"
   share=0
   while [ "$share" -lt "$2" ]; do
     # A comma in a name would end it.
