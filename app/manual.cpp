@@ -59,7 +59,8 @@ std::string manual_of_program(const std::vector<Declared>& commands) {
                                 "with messages on one line each") +
          entry(bold("TMPDIR"), "the folder for temporary output to pipes; default: /tmp") +
          entry(bold("MHA_CPU"),
-               "the most advanced instructions to use: portable, avx2, avx512 or amx");
+               "the most advanced instructions to use: portable, avx2, avx512 or amx; on AArch64, "
+               "portable or neon");
   out += exit_status() + examples_of(program_examples());
   return out + roff::see_also({{formats_page, 5}, {stages_page, 7}});
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what is missing, builds and runs every test; the last line counts them.
 # PRESET=asan runs them under AddressSanitizer and UndefinedBehaviorSanitizer; PRESET=mpi builds the
-# program with MPI and runs tests/mpi.
+# program with MPI and runs tests/mpi; PRESET=arm64 builds for AArch64, runs the tests of what computes and reads under
+# QEMU, and compares the bits of commands with those of an x86-64 program (tests/arm64).
 set -eu
 cd "$(dirname "$0")/.."
 . app/packages.sh
@@ -26,6 +27,15 @@ if [ "$preset" = mpi ]; then # in the dev build, from which one file differs
   program OFF
   exec sh tests/mpi/ranks.sh build/dev/mha-inspect-mpi
 fi
+programs='unit-tests cli-tests' targets='' emulator='' left_out='^$'
+if [ "$preset" = arm64 ]; then
+  need_packages g++-aarch64-linux-gnu=aarch64-linux-gnu-g++ qemu-user-static=qemu-aarch64-static
+  sh tests/arm64/sysroot.sh build/arm64-sysroot
+  programs=unit-tests targets='--target mha-inspect unit-tests'
+  emulator='qemu-aarch64-static -L build/arm64-sysroot'
+  # Of AMX, which is x86-64's and would be emulated twice; and one that starts itself, which the system cannot run.
+  left_out='^(AMX|bf16x3|emulated AMX): |^a process ends while another thread of it is in a loop$'
+fi
 if [ "$preset" = dev ] && [ "${CI:-}" = true ]; then
   # shellcheck disable=SC2086  # one word a package
   need_packages $public_packages
@@ -35,12 +45,14 @@ together=''
 [ -e "$build/CMakeCache.txt" ] || together=-DCMAKE_UNITY_BUILD=ON
 # shellcheck disable=SC2086  # nothing is no word
 cmake --preset "$preset" $together >/dev/null
-cmake --build --preset "$preset" --parallel "$(nproc)"
+# shellcheck disable=SC2086  # one word a target
+cmake --build --preset "$preset" --parallel "$(nproc)" $targets
 
 # The tests of each program in shares, as many processes at once as there are cores and one more: a share
 # that waits leaves its core to another, and none of them has long to run when the others have ended.
 split() { # PROGRAM SHARES
-  "$build/tests/$1" --list-test-names-only >"$build/$1.names" || true # it returns their number
+  # shellcheck disable=SC2086  # one word an argument
+  $emulator "$build/tests/$1" --list-test-names-only | grep -vE "$left_out" >"$build/$1.names"
   share=0
   while [ "$share" -lt "$2" ]; do
     # A comma in a name would end it.
@@ -53,10 +65,10 @@ run_shares() { # lines PROGRAM SHARE
   # Leaks are looked for in all tests of the library, and in each fourth share of the program's: there it takes
   # as long as the start of a process.
   # shellcheck disable=SC2016  # of the shell that xargs starts
-  xargs -P "$(($(nproc) + 1))" -L 1 sh -c '
+  EMULATOR=$emulator xargs -P "$(($(nproc) + 1))" -L 1 sh -c '
     status=0
     [ "$1" = unit-tests ] || [ "$(($2 % 4))" = 0 ] || export ASAN_OPTIONS="detect_leaks=0:$ASAN_OPTIONS"
-    "$0/tests/$1" --min-duration 20 -f "$0/$1-$2.names" >"$0/$1-$2.log" 2>&1 || status=$?
+    $EMULATOR "$0/tests/$1" --min-duration 20 -f "$0/$1-$2.names" >"$0/$1-$2.log" 2>&1 || status=$?
     echo $status >"$0/$1-$2.status"' "$build"
 }
 
@@ -145,6 +157,18 @@ python_tests() {
   fi
 }
 
+# The commands of tests/arm64, beside an x86-64 program of the same source: X86_PROGRAM, or one that is built.
+arm64_bits() {
+  native=dev
+  [ -e build/dev/CMakeCache.txt ] || native=release
+  if [ -z "${X86_PROGRAM:-}" ] && ! { cmake --preset "$native" && cmake --build --preset "$native" --target mha-inspect --parallel "$(nproc)"; } >"$build/native.log" 2>&1; then
+    cat "$build/native.log"
+    echo "0 passed, 1 failed; the program for x86-64"
+    return
+  fi
+  sh tests/arm64/bits.sh "${X86_PROGRAM:-build/$native/app/mha-inspect}" "$build/app/mha-inspect" "$build/bits"
+}
+
 # Beside the shares: Python's module, the page of `report` in a browser, tokens against other
 # implementations'. Each prints "N passed, N failed; …". With the dev build only.
 others() {
@@ -159,17 +183,19 @@ if [ "$preset" = dev ]; then
   [ "${CI:-}" != true ] || need_packages $web_packages
   others >"$build/others.log" 2>&1 &
   others=$!
+elif [ "$preset" = arm64 ]; then
+  arm64_bits >"$build/others.log" 2>&1 &
+  others=$!
 fi
 # Four frames of where memory was taken: more of them cost a quarter of a run under AddressSanitizer.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-malloc_context_size=4}"
 # Enough of them that the last ones end together.
 shares=$((8 * $(nproc)))
-{ split cli-tests $shares; split unit-tests $shares; } >"$build/shares"
+for program in $programs; do split "$program" $shares; done >"$build/shares"
 run_shares <"$build/shares"
 passed=0 failed=0
 [ -z "$others" ] || wait "$others" || failed=1
-report unit-tests $shares
-report cli-tests $shares
+for program in $programs; do report "$program" $shares; done
 cat "$build/others.log"
 counts=$(awk '/^[0-9]+ passed, [0-9]+ failed;/ { p += $1; f += $3 } END { print p + 0, f + 0 }' "$build/others.log")
 passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))

@@ -28,6 +28,12 @@ template <class T> struct Available {
       if (runs_avx2()) tables[count++] = &avx2_f64;
       if (runs_avx512()) tables[count++] = &avx512_f64;
     }
+#elif defined(__aarch64__)
+    if constexpr (std::is_same_v<T, float>) {
+      if (runs_neon()) tables[count++] = &neon_f32;
+    } else {
+      if (runs_neon()) tables[count++] = &neon_f64;
+    }
 #endif
   }
 };

@@ -1,6 +1,6 @@
 #pragma once
 // Which instruction set this machine runs: decided once, at run time. The environment variable
-// MHA_CPU (portable, avx2, avx512, amx) limits what is used; another word is an Error.
+// MHA_CPU limits what is used (system/cpu.hpp).
 
 #include <mha/kernels/simd/table.hpp>
 

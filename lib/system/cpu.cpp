@@ -15,15 +15,33 @@
 namespace mha {
 namespace {
 
-enum class Level { portable, avx2, avx512, amx };
+enum class Level { portable, neon, avx2, avx512, amx };
+
+/// What MHA_CPU may be on this architecture.
+struct Word {
+  std::string_view name;
+  Level level;
+};
+#if defined(__x86_64__)
+constexpr std::string_view expected = "portable, avx2, avx512 or amx";
+constexpr std::array<Word, 4> words{{{"portable", Level::portable},
+                                     {"avx2", Level::avx2},
+                                     {"avx512", Level::avx512},
+                                     {"amx", Level::amx}}};
+#elif defined(__aarch64__)
+constexpr std::string_view expected = "portable or neon";
+constexpr std::array<Word, 2> words{{{"portable", Level::portable}, {"neon", Level::neon}}};
+#else
+constexpr std::string_view expected = "portable";
+constexpr std::array<Word, 1> words{{{"portable", Level::portable}}};
+#endif
 
 Level highest_allowed() {
   const char* value = std::getenv("MHA_CPU");
-  if (!value) return Level::amx;
-  constexpr std::array<std::string_view, 4> names{"portable", "avx2", "avx512", "amx"};
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == value) return static_cast<Level>(i);
-  fail("MHA_CPU={}: expected portable, avx2, avx512 or amx", value);
+  if (!value) return words.back().level;
+  for (const Word& word : words)
+    if (word.name == value) return word.level;
+  fail("MHA_CPU={}: expected {}", value, expected);
 }
 
 bool allowed(Level level) {
@@ -32,6 +50,14 @@ bool allowed(Level level) {
 }
 
 } // namespace
+
+bool runs_neon() {
+#if defined(__aarch64__)
+  return allowed(Level::neon);
+#else
+  return false;
+#endif
+}
 
 bool runs_avx2() {
   if (!allowed(Level::avx2)) return false;

@@ -151,6 +151,8 @@ template <class Use> void with_type(DType dtype, Use use) {
 const HalfKernels* half_kernels() {
 #if defined(__x86_64__)
   if (runs_avx2()) return &avx2_halves;
+#elif defined(__aarch64__)
+  if (runs_neon()) return &neon_halves;
 #endif
   return nullptr;
 }

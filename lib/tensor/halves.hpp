@@ -15,6 +15,8 @@ struct HalfKernels {
 
 #if defined(__x86_64__)
 extern const HalfKernels avx2_halves;
+#elif defined(__aarch64__)
+extern const HalfKernels neon_halves;
 #endif
 
 } // namespace mha

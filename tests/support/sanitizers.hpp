@@ -1,10 +1,10 @@
 #pragma once
-// Whether the tests run under AddressSanitizer or ThreadSanitizer, where they are many times
-// slower: draw less.
+// Whether the tests run under AddressSanitizer, ThreadSanitizer or an emulated processor, where
+// they are many times slower: draw less.
 
 #include <cstddef>
 
-#if defined(MHA_SANITIZE) || defined(__SANITIZE_THREAD__)
+#if defined(MHA_SANITIZE) || defined(__SANITIZE_THREAD__) || defined(MHA_EMULATED)
 inline constexpr bool sanitized = true;
 #else
 inline constexpr bool sanitized = false;

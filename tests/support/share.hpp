@@ -7,7 +7,8 @@
 #include <set>
 #include <string>
 
-/// Which of them are run: all, or under the sanitizers the first of each kind and every so manyth.
+/// Which of them are run: all, or, where that is slow (sanitizers.hpp), the first of each kind and
+/// every so manyth.
 class Share {
 public:
   explicit Share(std::size_t step = one_of) : step_(sanitized ? step : 1) {}

@@ -4,8 +4,6 @@
 
 #include <mha/kernels/simd/table.hpp>
 
-#include <immintrin.h>
-
 #include <cstddef>
 
 namespace mha {
@@ -60,7 +58,7 @@ inline void tile_of(std::size_t depth, const typename V::T* a, std::size_t a_str
     for (std::size_t j = 0; j < cols; ++j) line[j] = read(b, j);
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < rows; ++i) {
-      const Reg factor = V::fill(a[i * a_stride]);
+      const typename V::Factor factor = V::factor(a + i * a_stride);
 #pragma GCC unroll 8
       for (std::size_t j = 0; j < cols; ++j) sum[i][j] = V::fma(factor, line[j], sum[i][j]);
     }
@@ -192,14 +190,14 @@ inline void transposed_tile(std::size_t cols, std::size_t depth, const typename 
     for (std::size_t j = 0; j < width; ++j)
 #pragma GCC unroll 8
       for (std::size_t i = 0; i < rows; ++i)
-        sum[i] = V::fma(V::fill(a[i * a_stride + p + j]), square[j], sum[i]);
+        sum[i] = V::fma(V::factor(a + i * a_stride + p + j), square[j], sum[i]);
   }
   if (p < depth) {
     load_transposed<V>(b + p, b_stride, cols, depth - p, square);
     for (std::size_t j = 0; p + j < depth; ++j)
 #pragma GCC unroll 8
       for (std::size_t i = 0; i < rows; ++i)
-        sum[i] = V::fma(V::fill(a[i * a_stride + p + j]), square[j], sum[i]);
+        sum[i] = V::fma(V::factor(a + i * a_stride + p + j), square[j], sum[i]);
   }
 #pragma GCC unroll 8
   for (std::size_t i = 0; i < rows; ++i)
@@ -283,17 +281,18 @@ template <class V> void pack_transposed_bf16(const std::uint16_t* source, std::s
       panel[p * width + i] = from_bf16(source[i * stride + p]);
 }
 
-/// Kernels<T>::multiply_adds: chains enough to hide the latency of one.
+/// Kernels<T>::multiply_adds: chains enough to hide the latency of one, through the summand as in a
+/// product: AArch64's instruction overwrites it, and another one would have to be copied each time.
 template <class V> std::size_t multiply_adds(std::size_t rounds, typename V::T* sums) {
   using Reg = typename V::Reg;
   constexpr std::size_t chains = 12;
-  const Reg factor = V::fill(typename V::T(0.5)), one = V::fill(1);
+  const Reg left = V::fill(typename V::T(0.5)), right = V::fill(typename V::T(0.75));
   Reg sum[chains];
 #pragma GCC unroll 12
   for (std::size_t i = 0; i < chains; ++i) sum[i] = V::fill(static_cast<typename V::T>(i));
   for (std::size_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
-    for (std::size_t i = 0; i < chains; ++i) sum[i] = V::fma(sum[i], factor, one);
+    for (std::size_t i = 0; i < chains; ++i) sum[i] = V::fma(left, right, sum[i]);
   }
 #pragma GCC unroll 12
   for (std::size_t i = 1; i < chains; ++i) sum[0] = V::add(sum[0], sum[i]);

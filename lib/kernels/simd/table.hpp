@@ -83,6 +83,9 @@ extern const Kernels<float> avx2_f32;
 extern const Kernels<double> avx2_f64;
 extern const Kernels<float> avx512_f32;
 extern const Kernels<double> avx512_f64;
+#elif defined(__aarch64__)
+extern const Kernels<float> neon_f32;
+extern const Kernels<double> neon_f64;
 #endif
 
 } // namespace mha

@@ -13,6 +13,7 @@ struct VectorF32 {
   using T = float;
   using Reg = __m256;
   using Mask = __m256i;
+  using Factor = Reg;
   static constexpr std::size_t width = 8;
   static constexpr bool divides_slowly = false;
   static constexpr bool scales_slowly = true;
@@ -29,6 +30,8 @@ struct VectorF32 {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
   }
+  /// A number that many registers are multiplied with.
+  static Factor factor(const T* p) { return fill(*p); }
   static void store(T* p, Reg x) { _mm256_storeu_ps(p, x); }
   static void store(T* p, Reg x, Mask m) { _mm256_maskstore_ps(p, m, x); }
   static Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
@@ -94,6 +97,7 @@ struct VectorF64 {
   using T = double;
   using Reg = __m256d;
   using Mask = __m256i;
+  using Factor = Reg;
   static constexpr std::size_t width = 4;
   static constexpr bool divides_slowly = false;
   static constexpr bool scales_slowly = true;
@@ -105,6 +109,7 @@ struct VectorF64 {
   static Reg fill(T x) { return _mm256_set1_pd(x); }
   static Reg load(const T* p) { return _mm256_loadu_pd(p); }
   static Reg load(const T* p, Mask m) { return _mm256_maskload_pd(p, m); }
+  static Factor factor(const T* p) { return fill(*p); }
   static void store(T* p, Reg x) { _mm256_storeu_pd(p, x); }
   static void store(T* p, Reg x, Mask m) { _mm256_maskstore_pd(p, m, x); }
   static Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }

@@ -15,6 +15,7 @@ struct VectorF32 {
   using T = float;
   using Reg = __m512;
   using Mask = __mmask16;
+  using Factor = Reg;
   static constexpr std::size_t width = 16;
   static constexpr Mask all = static_cast<Mask>(-1);
   static constexpr bool divides_slowly = true;
@@ -30,6 +31,8 @@ struct VectorF32 {
     return _mm512_castsi512_ps(
         _mm512_maskz_slli_epi32(all, _mm512_maskz_cvtepu16_epi32(all, bits), 16));
   }
+  /// A number that many registers are multiplied with.
+  static Factor factor(const T* p) { return fill(*p); }
   static void store(T* p, Reg x) { _mm512_storeu_ps(p, x); }
   static void store(T* p, Reg x, Mask m) { _mm512_mask_storeu_ps(p, m, x); }
   static Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
@@ -66,6 +69,7 @@ struct VectorF64 {
   using T = double;
   using Reg = __m512d;
   using Mask = __mmask8;
+  using Factor = Reg;
   static constexpr std::size_t width = 8;
   static constexpr Mask all = static_cast<Mask>(-1);
   static constexpr bool divides_slowly = true;
@@ -75,6 +79,7 @@ struct VectorF64 {
   static Reg fill(T x) { return _mm512_set1_pd(x); }
   static Reg load(const T* p) { return _mm512_loadu_pd(p); }
   static Reg load(const T* p, Mask m) { return _mm512_maskz_loadu_pd(m, p); }
+  static Factor factor(const T* p) { return fill(*p); }
   static void store(T* p, Reg x) { _mm512_storeu_pd(p, x); }
   static void store(T* p, Reg x, Mask m) { _mm512_mask_storeu_pd(p, m, x); }
   static Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }

@@ -1,0 +1,16 @@
+# AArch64 under Debian, compiled by GCC's cross compiler (g++-aarch64-linux-gnu) with what tests/arm64/sysroot.sh
+# unpacked. What the build runs, and its tests, run under QEMU (qemu-user-static).
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+cmake_path(SET mha_sysroot NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../../build/arm64-sysroot")
+if(NOT EXISTS ${mha_sysroot})
+  message(FATAL_ERROR "${mha_sysroot} is missing: sh tests/arm64/sysroot.sh build/arm64-sysroot makes it")
+endif()
+set(CMAKE_SYSROOT ${mha_sysroot})
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_ASM_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -L ${mha_sysroot})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
