@@ -69,7 +69,7 @@ std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage) 
   case Stage::experts_norm:
     return mixture && mixture->norm_of_sum.present();
   case Stage::shared_norm:
-    return mixture && mixture->norm_of_shared.present();
+    return mixture && mixture->shared.present() && mixture->norm_of_shared.present();
   case Stage::router:
   case Stage::router_scores:
   case Stage::experts:

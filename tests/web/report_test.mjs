@@ -580,7 +580,9 @@ test('a mixture shows the experts of each token, and a layer without one does no
     '--format', 'json')).routing.data;
   assert.equal(weights.length, 8);
   assert.match(await page.locator('#experts-count').textContent(), /^2 of 8 for each token/);
-  const box = await page.locator('#experts canvas').boundingBox();
+  const canvas = page.locator('#experts canvas');
+  await canvas.scrollIntoViewIfNeeded();
+  const box = await canvas.boundingBox();
   for (const [expert, weight] of weights.entries()) {
     await page.mouse.move(box.x + 96 + (expert + 0.5) * 28, box.y + 24 + 2.5 * 16);
     const tip = await page.locator('#tip').textContent();

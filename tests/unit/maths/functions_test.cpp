@@ -230,7 +230,7 @@ TEST_CASE("growing functions never fall where one polynomial follows another", "
 
 TEST_CASE("a function of a row is that of its elements", "[maths]") {
   Arguments arguments(4);
-  for (const std::size_t n : {1, 2, 3, 8, 33}) {
+  for (const std::size_t n : std::initializer_list<std::size_t>{1, 2, 3, 8, 33}) {
     std::vector<double> x(n), exps, erfs, tanhs;
     for (double& each : x) each = arguments.next();
     std::vector<float> f(x.begin(), x.end()), float_exps = f;
