@@ -73,8 +73,7 @@ TEMPLATE_TEST_CASE("steps on a row do to each element what they say", "", float,
                       expected([&](T x, T) { return x - value; })));
       CHECK(same_bits(applied([&](T* r) { kernels->row_divide(r, n, value); }),
                       expected([&](T x, T) { return x / value; })));
-      CHECK(same_bits(applied([&](T* r) { mha::row_softcap(r, n, value); }),
-                      expected([&](T x, T) {
+      CHECK(same_bits(applied([&](T* r) { mha::row_softcap(r, n, value); }), expected([&](T x, T) {
                         mha::maths::tanh_row(&x, 1, value);
                         return value * x;
                       })));
