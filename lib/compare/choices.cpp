@@ -180,9 +180,8 @@ std::optional<std::vector<double>> weights_in(const Layer& layer, const Referenc
     const double e = value_at(experts, i);
     if (!(e >= 0 && e < static_cast<double>(E))) return std::nullopt;
     const auto expert = static_cast<std::size_t>(e);
-    const Tensor& factors = layer.block->mixture->routing.factors;
     found.push_back(value_at(scores->value, i / n * E + expert) *
-                    (factors.empty() ? 1 : value_at(factors, expert)));
+                    layer.block->mixture->routing.factor_of(expert));
   }
   return found;
 }

@@ -55,9 +55,6 @@ StageNumbers Variances::of_expert_weights() const {
                      &experts = values_.at(Stage::experts),
                      &weights = values_.at(Stage::expert_weights);
   const std::size_t n = layer_.dims.n, E = layer_.dims.E;
-  const auto factor_of = [&](std::size_t expert) {
-    return routing.factors.empty() ? 1 : value_at(routing.factors, expert);
-  };
   StageNumbers variance(experts.size());
   for (std::size_t first = 0; first < experts.size(); first += n) {
     double sum = 0, of_sum = 0;
@@ -65,9 +62,9 @@ StageNumbers Variances::of_expert_weights() const {
       const std::size_t at = first / n * E + static_cast<std::size_t>(experts[j]);
       sum += scores[at], of_sum += of_scores[at], variance[j] = of_scores[at];
     }
-    // Without the factors, which multiply afterwards.
+    // Without the factor, which multiplies afterwards.
     const auto share = [&](std::size_t j) {
-      return weights[j] / (routing.factor * factor_of(static_cast<std::size_t>(experts[j])));
+      return weights[j] / routing.factor_of(static_cast<std::size_t>(experts[j]));
     };
     if (routing.weight == ExpertWeight::renormalised)
       for (std::size_t j = first; j < first + n; ++j)
@@ -79,7 +76,7 @@ StageNumbers Variances::of_expert_weights() const {
     }
   }
   for (std::size_t j = 0; j < variance.size(); ++j)
-    variance[j] *= squared(routing.factor * factor_of(static_cast<std::size_t>(experts[j])));
+    variance[j] *= squared(routing.factor_of(static_cast<std::size_t>(experts[j])));
   return variance;
 }
 
@@ -182,7 +179,6 @@ StageNumbers Variances::of_mixture(Stage stage) {
   const auto norm = [&](const Norm& of) {
     return of_norm(of, values_.at(input(stage)), variances_.at(input(stage)));
   };
-  const Stage x_experts = mixture.experts_norm.present() ? experts_x : mlp_x;
   switch (stage) {
   case router_x:
     return norm(mixture.router_norm);
@@ -195,15 +191,15 @@ StageNumbers Variances::of_mixture(Stage stage) {
   case experts_sum:
     return of_expert_sum();
   case router:
-    return product(mixture.router_norm.present() ? router_x : mlp_x, mixture.router);
+    return product(input(stage), mixture.router);
   case router_scores:
     return of_router_scores();
   case expert_weights:
     return of_expert_weights();
   case mlp_pre:
-    return of_experts(x_experts, mixture.in);
+    return of_experts(input(stage), mixture.in);
   case mlp_up:
-    return of_experts(x_experts, mixture.up);
+    return of_experts(input(stage), mixture.up);
   case mlp_act:
     return of_gated(mixture.form.activation, layer_.dims.d_ff, mlp_pre, mlp_up, mixture.gated());
   case expert_out:

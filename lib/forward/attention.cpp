@@ -134,9 +134,9 @@ void mixture(const Layer& layer, const Mixture& mix, Stage into, Schedule<T>& ru
   ExpertSum<T> sum_of_chosen(mix);
   MixtureSum<T> sum(mix);
   const bool weighs_input = mix.routing.weighs_input;
-  const Stage x_router = has_step(layer, router_x) ? router_x : mlp_x,
-              x_experts = has_step(layer, experts_x) ? experts_x : mlp_x,
-              of_chosen = has_step(layer, experts_norm) ? experts_norm : expert_out;
+  const Stage x_router = inputs_of(layer, router).front(),
+              x_experts = inputs_of(layer, mlp_pre).front(),
+              of_chosen = inputs_of(layer, mlp_out).front();
   // clang-format off
   run.together({{query, {{router_x, norm_of_router, into},       // norm(residual), or mlp_x
                          {experts_x, norm_of_experts, into}}}}); // norm(residual), or mlp_x

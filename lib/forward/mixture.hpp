@@ -10,7 +10,8 @@ namespace mha {
 template <class T> class RouterScores : public RowOperator<T> {
 public:
   explicit RouterScores(const Routing& routing)
-      : score_(routing.score), softcap_(static_cast<T>(routing.softcap)) {}
+      : score_(routing.score),
+        softcap_(static_cast<T>(routing.softcap)) {}
   Needs needs() const override { return Needs::row; }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;
 

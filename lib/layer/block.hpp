@@ -102,6 +102,11 @@ struct Routing {
   double factor = 1;         ///< of all weights
   Tensor factors;            ///< E, of each expert's weight (Gemma 4); empty: 1
   bool weighs_input = false; ///< weights multiply an expert's input, not its result (Llama 4)
+
+  /// What multiplies an expert's weight in the end.
+  double factor_of(std::size_t expert) const {
+    return factors.empty() ? factor : factor * value_at(factors, expert);
+  }
 };
 
 /// What an expert does between its maps.

@@ -98,11 +98,11 @@ bool is_mixture(const Layer& layer) {
 bool weighs_input(const Layer& layer) {
   return is_mixture(layer) && mixture_of(layer)->routing.weighs_input;
 }
-bool has_router_norm(const Layer& layer) {
-  return is_mixture(layer) && mixture_of(layer)->router_norm.present();
+bool lacks_router_norm(const Layer& layer) {
+  return !is_mixture(layer) || !mixture_of(layer)->router_norm.present();
 }
-bool has_experts_norm(const Layer& layer) {
-  return is_mixture(layer) && mixture_of(layer)->experts_norm.present();
+bool lacks_experts_norm(const Layer& layer) {
+  return !is_mixture(layer) || !mixture_of(layer)->experts_norm.present();
 }
 bool has_norm_of_sum(const Layer& layer) {
   return is_mixture(layer) && mixture_of(layer)->norm_of_sum.present();
@@ -211,16 +211,16 @@ const std::vector<OtherInputs> other_inputs_table{
     // Patched head_results are not the product of concat and W_o: the output is computed from both.
     {output, has_patched_heads, {concat, head_result}},
     {mlp_x, is_block<BlockShape::parallel>, {resid_pre}},
+    // Without norms of their own, router and experts see what the dense feed-forward would.
+    {router_x, lacks_router_norm, {mlp_x}},
+    {experts_x, lacks_experts_norm, {mlp_x}},
     {router_x, is_block<BlockShape::parallel>, {resid_pre}},
     {experts_x, is_block<BlockShape::parallel>, {resid_pre}},
-    {router, has_router_norm, {router_x}},
-    {router, is_mixture, {mlp_x}},
-    {mlp_pre, has_experts_norm, {experts_x, experts}},
-    {mlp_up, has_experts_norm, {experts_x, experts}},
-    {mlp_pre, weighs_input, {mlp_x, experts, expert_weights}},
-    {mlp_up, weighs_input, {mlp_x, experts, expert_weights}},
-    {mlp_pre, is_mixture, {mlp_x, experts}},
-    {mlp_up, is_mixture, {mlp_x, experts}},
+    {router, is_mixture, {router_x}},
+    {mlp_pre, weighs_input, {experts_x, experts, expert_weights}},
+    {mlp_up, weighs_input, {experts_x, experts, expert_weights}},
+    {mlp_pre, is_mixture, {experts_x, experts}},
+    {mlp_up, is_mixture, {experts_x, experts}},
     {mlp_pre, is_dense, {mlp_x}},
     {mlp_up, is_dense, {mlp_x}},
     {mlp_out, has_norm_of_sum, {experts_norm, shared_gate, shared_norm}},

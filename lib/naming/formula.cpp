@@ -84,21 +84,16 @@ std::string expert_act(const Mixture& mixture) {
 /// The formula of a step of a mixture; "": the table's.
 std::string of_mixture(const Layer& layer, const Mixture& mixture, Stage stage) {
   const FeedForward& shared = mixture.shared;
-  const std::string of_experts = has_step(layer, Stage::experts_x) ? "experts_x" : "mlp_x",
-                    x = (mixture.routing.weighs_input ? "weight · " : "") + of_experts;
-  const std::string_view sum = mixture.routing.weighs_input ? "Σ expert_out"
-                                                            : "Σ weight · expert_out",
-                         into =
-                             layer.block->shape == BlockShape::parallel ? "resid_pre" : "residual",
-                         shared_part =
-                             has_step(layer, Stage::shared_norm) ? "shared_norm" : "shared_out";
+  const auto x_of = [&](Stage of) { return std::string(name_of(inputs_of(layer, of).front())); };
+  const std::string x = (mixture.routing.weighs_input ? "weight · " : "") + x_of(Stage::mlp_pre);
+  const std::string_view sum =
+      mixture.routing.weighs_input ? "Σ expert_out" : "Σ weight · expert_out";
   switch (stage) {
   case Stage::router:
-    return mapped(has_step(layer, Stage::router_x) ? "router_x" : "mlp_x", mixture.router,
-                  "router");
+    return mapped(x_of(stage), mixture.router, "router");
   case Stage::router_x:
   case Stage::experts_x:
-    return fmt::format("norm({})", into);
+    return fmt::format("norm({})", x_of(stage));
   case Stage::experts_sum:
     return std::string(sum);
   case Stage::router_scores:
@@ -127,7 +122,9 @@ std::string of_mixture(const Layer& layer, const Mixture& mixture, Stage stage) 
     return fmt::format("{}{}{}{}", mixture.norm_of_sum.present() ? "experts_norm" : sum,
                        shared.present() ? " + " : "",
                        mixture.shared_gate.present() ? "shared_gate · " : "",
-                       shared.present() ? shared_part : "");
+                       !shared.present()                     ? ""
+                       : has_step(layer, Stage::shared_norm) ? "shared_norm"
+                                                             : "shared_out");
   default:
     return "";
   }

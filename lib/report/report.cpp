@@ -204,8 +204,9 @@ LayerReport described(const Layer& layer, const StageSet& available, const Repor
   report.has_W_o = !layer.W_o.empty();
   for (const Stage stage : {Stage::head_norm, Stage::gated, Stage::head_result})
     if (has_step(layer, stage))
-      report.result_formula += fmt::format("{}{} = {}", report.result_formula.empty() ? "" : ", ",
-                                           name_of(stage), formula_of(layer, stage));
+      report.result_formula +=
+          fmt::format("{}{} = {}", report.result_formula.empty() ? "" : ", ", name_of(stage),
+                      formula_of(layer, stage));
   report.has_sinks = !layer.sinks.empty();
   for (std::size_t t = 0; layer.settings.temperature != 0 && t < layer.dims.T; ++t)
     report.temperatures.push_back(static_cast<float>(layer.temperature_of(t)));

@@ -49,13 +49,13 @@ struct LayerReport {
   Dims dims;
   Settings settings;
   double scale = 1;
-  std::vector<float> temperatures;                          ///< of each query; empty: all 1
+  std::vector<float> temperatures; ///< of each query; empty: all 1
   bool has_b_q = false, has_W_o = false, has_sinks = false; ///< for the formulas
-  std::string result_formula;     ///< "head_result = head_out W_o[h]", with the steps between
-  StageSet given;                 ///< stages that are given, not computed
-  std::string headline;           ///< "4 heads × 16 · T 33 · float32 · causal"
-  std::vector<std::size_t> heads; ///< the chosen ones
-  std::vector<std::size_t> kv_of; ///< each head's place in the stages of keys and values
+  std::string result_formula; ///< "head_result = head_out W_o[h]", with the steps between
+  StageSet given;                                           ///< stages that are given, not computed
+  std::string headline;                  ///< "4 heads × 16 · T 33 · float32 · causal"
+  std::vector<std::size_t> heads;        ///< the chosen ones
+  std::vector<std::size_t> kv_of;        ///< each head's place in the stages of keys and values
   std::vector<std::string> tokens, keys; ///< T and S_all labels; tokens may be empty
   /// The packed rows by their names on the page: "weights", "masked", "scores", "q", "k", "v",
   /// "head_out". q, k and v are the forms that scores and head_out read. If the weights do not fit,

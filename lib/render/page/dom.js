@@ -27,6 +27,14 @@ function sized(canvas, width, height) {
   return context;
 }
 
+/// A word, cut so that it is at most so wide in a context's font.
+function cutTo(context, word, width) {
+  const letters = [...word];
+  if (context.measureText(word).width <= width) return word;
+  while (letters.length > 1 && context.measureText(`${letters.join('')}…`).width > width) letters.pop();
+  return `${letters.join('')}…`;
+}
+
 /// Fades the right edge of a box that scrolls sideways while it has more content there. Returns a
 /// function that checks again, for when the content has changed.
 function fadeWhereCut(box) {

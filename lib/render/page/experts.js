@@ -49,9 +49,8 @@ function paintExperts(context, layer, place) {
   context.textAlign = 'right';
   for (let r = 0; r < rows; ++r) {
     if (!readable && r % step(down) !== 0) continue;
-    const word = readable ? [...labels[r]] : [...String(r * pool)];
-    while (word.length > 1 && context.measureText(word.join('')).width > left - 10) word.pop();
-    context.fillText(word.join(''), left - 6, top + (r + 0.5) * down);
+    const word = readable ? labels[r] : String(r * pool);
+    context.fillText(cutTo(context, word, left - 10), left - 6, top + (r + 0.5) * down);
   }
   context.textAlign = 'center';
   for (let e = 0; e < count; e += step(across)) context.fillText(String(e), left + (e + 0.5) * across, top - 9);

@@ -258,12 +258,7 @@ class Matrix {
     const every = cell >= 9 ? 1 : [2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find((n) => n * cell >= 30);
     const text = (list, i) => (readable && list ? list[i] : String(i));
     const step = (list) => (readable && list ? 1 : Math.max(every, cell >= 9 && cell < 16 ? 5 : 1));
-    const cut = (word) => {
-      const letters = [...word];
-      if (context.measureText(word).width <= longestLabel) return word;
-      while (letters.length > 1 && context.measureText(`${letters.join('')}…`).width > longestLabel) letters.pop();
-      return `${letters.join('')}…`;
-    };
+    const cut = (word) => cutTo(context, word, longestLabel);
     context.font = `${Math.min(11, Math.max(9, cell - 1))}px ${getComputedStyle(document.body).fontFamily}`;
     context.textAlign = 'right';
     for (let r = 0; r < down.count; ++r)
