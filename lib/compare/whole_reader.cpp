@@ -4,6 +4,7 @@
 #include <mha/files/text.hpp>
 #include <mha/naming/infer_axes.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
