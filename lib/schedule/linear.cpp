@@ -18,7 +18,7 @@ std::size_t index_of(Routine routine) {
 /// Columns of a weight that are multiplied with at once: all of them, or, where they are read or
 /// converted first, as many as half a second cache holds until they are packed, in tiles.
 template <class T> std::size_t columns_together(const Tensor& W, std::size_t all) {
-  constexpr std::size_t step = 32, converted_bytes = 1 << 18;
+  constexpr std::size_t step = PackedMatrix<T>::column_step, converted_bytes = 1 << 18;
   if (W.dtype() == dtype_of<T> && !reads_from_file(W)) return all;
   const std::size_t depth = std::max<std::size_t>(1, W.shape()[0]);
   return std::max(step, converted_bytes / sizeof(T) / depth / step * step);
