@@ -43,8 +43,8 @@ template <class T> void WeightInUse<T>::prepare(Routine routine, const Tensor& W
 template <class T>
 void WeightInUse<T>::multiply(Matrix<const T> x, std::size_t first, Matrix<T> y) const {
   if (packed_) return packed_->matrix().multiply(x, 0, first, y);
-  Buffer<std::byte> read;
-  Buffer<T> memory;
+  thread_local Buffer<std::byte> read;
+  thread_local Buffer<T> memory;
   const std::size_t together = columns_together<T>(*W_, y.cols);
   for (std::size_t j = 0; j < y.cols; j += together) {
     const std::size_t n = std::min(together, y.cols - j);

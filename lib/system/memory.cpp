@@ -39,7 +39,7 @@ constexpr bool sanitized = true;
 constexpr std::size_t huge_bytes = SIZE_MAX;
 #else
 constexpr bool sanitized = false;
-constexpr std::size_t huge_bytes = 128 << 10;
+constexpr std::size_t huge_bytes = 256 << 10;
 #endif
 
 /// `bytes` bytes (whole small pages) from the system, at the start of a huge page; null if there is
