@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -61,6 +62,20 @@ File kept_open(File file) {
   return file;
 }
 
+/// Whether the system has the bytes in its memory already, by a sample of them: to be asked for
+/// what is there, it looks at each page, which takes a third of the time that reading it takes.
+bool in_memory(const Mapping::Range& range, const std::byte* from, std::size_t size) {
+  constexpr std::size_t apart = std::size_t{256} << 10;
+  std::byte sample{};
+  const iovec to{&sample, 1};
+  const auto is_there = [&](const std::byte* at) {
+    return ::preadv2(range.file.fd(), &to, 1, at - range.start, RWF_NOWAIT) == 1;
+  };
+  for (std::size_t at = 0; at < size; at += apart)
+    if (!is_there(from + at)) return false;
+  return size == 0 || is_there(from + size - 1);
+}
+
 /// The range of an address that the caller keeps mapped.
 const Mapping::Range& range_of(const std::byte* from) {
   const std::shared_lock hold(ranges_lock());
@@ -99,6 +114,7 @@ void read_mapped(const std::byte* from, std::size_t size, std::byte* to) {
 
 void will_read_mapped(const std::byte* from, std::size_t size) {
   const Mapping::Range& range = range_of(from);
+  if (in_memory(range, from, size)) return;
   ::posix_fadvise(range.file.fd(), from - range.start, static_cast<off_t>(size),
                   POSIX_FADV_WILLNEED);
 }
