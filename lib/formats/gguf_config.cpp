@@ -28,7 +28,7 @@ public:
     take_ends();
     require_gguf_widths(settings_);
     doubt_missing();
-    take_window();
+    take_gguf_windows(settings_);
     take_gguf_rotary(settings_);
     take_model();
     refuse_beyond_limits();
@@ -118,53 +118,6 @@ private:
       if (tensor.name.ends_with(".scale") || tensor.name.ends_with(".input_scale"))
         settings_.refuse_tensor(tensor.name,
                                 "is a factor beside a weight, which is not computed here");
-  }
-
-  void take_window() {
-    if (!is(gguf_windowed) && !is(gguf_alternating)) return;
-    const std::optional<double> given = number("attention.sliding_window");
-    // Gemma 2 and the largest EXAONE 4 have a window even without the key.
-    const bool largest = is("exaone4") && number("block_count") == 64;
-    const double window = given.value_or(is("gemma2") || largest ? 4096 : 0);
-    if (largest && !given) settings_.set_number("sliding_window", window);
-    // Without a window every layer of EXAONE 4 rotates.
-    if (window == 0 && (!given || is("exaone4"))) settings_.set("sliding_window", "null");
-    // Mistral's files have the architecture "llama", but LLaMA has no window.
-    if (is("llama") && given) settings_.set("model_type", "mistral");
-    if (is("gpt-oss cohere2 exaone-moe") && !given)
-      settings_.refuse("attention.sliding_window",
-                       "is missing, without which models of this kind are not computed");
-    // With a window of 0, no token of Cohere 2 would see any key.
-    if (is("cohere2 exaone-moe") && given == 0.0)
-      settings_.refuse("attention.sliding_window", "which is not computed here: a window expected");
-    if (is(gguf_alternating)) take_pattern(window > 0);
-  }
-
-  /// Sets layer_types: which layers have a window.
-  void take_pattern(bool windowed) {
-    const GgufValue* const pattern = settings_.value("attention.sliding_window_pattern");
-    const bool is_list = pattern && pattern->is_array;
-    const auto usual = is("gemma3") ? 6 : is("olmo2 cohere2 exaone4 exaone-moe") ? 4 : 2;
-    const std::int64_t every =
-        pattern && !is_list ? settings_.file()
-                                  .integer(settings_.whole("attention.sliding_window_pattern"))
-                                  .value_or(0)
-                            : usual;
-    constexpr std::uint64_t most = 4096;
-    const double layers = number("block_count").value_or(0);
-    const std::uint64_t count = is_list ? pattern->count
-                                : layers > 0 && layers <= static_cast<double>(most)
-                                    ? static_cast<std::uint64_t>(layers)
-                                    : 0;
-    std::string types;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      // The last layer of each group has no window; with 0 all layers have one.
-      bool slides = every <= 0 || static_cast<std::int64_t>(i) % every < every - 1;
-      if (is_list) slides = pattern->boolean(i).value_or(pattern->integer(i).value_or(0) != 0);
-      types += fmt::format("{}{}", i > 0 ? "," : "",
-                           slides && windowed ? "sliding_attention" : "full_attention");
-    }
-    if (!types.empty()) settings_.set("layer_types", types);
   }
 
   /// Settings of single architectures.

@@ -60,6 +60,9 @@ private:
 /// Refuses numbers of heads and widths that do not match the tensors of the first block.
 void require_gguf_widths(GgufSettings& settings);
 
+/// Sets the windows of layers.
+void take_gguf_windows(GgufSettings& settings);
+
 /// Sets the rotation, its scaling, and the factors of queries that depend on their positions.
 void take_gguf_rotary(GgufSettings& settings);
 
