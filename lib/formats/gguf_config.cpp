@@ -30,6 +30,7 @@ public:
     doubt_missing();
     take_gguf_windows(settings_);
     take_gguf_rotary(settings_);
+    take_gguf_kinds_of_layers(settings_);
     take_model();
     refuse_beyond_limits();
     refuse_tensors();
@@ -115,7 +116,8 @@ private:
   /// Refuses scales of whole weights, which are separate tensors.
   void refuse_tensors() {
     for (const GgufTensor& tensor : settings_.file().tensors)
-      if (tensor.name.ends_with(".scale") || tensor.name.ends_with(".input_scale"))
+      if ((tensor.name.ends_with(".scale") && !is("gemma4")) ||
+          tensor.name.ends_with(".input_scale"))
         settings_.refuse_tensor(tensor.name,
                                 "is a factor beside a weight, which is not computed here");
   }
@@ -139,6 +141,9 @@ private:
     if (is("deepseek2")) take_latent_widths();
     take_experts();
     take_further_layers();
+    if (is("afmoe")) settings_.set("mup_enabled", "true");
+    if (is("mimo2") && !settings_.value("attention.value_scale"))
+      settings_.set("attention_value_scale", "1");
     if (is("command-r"))
       settings_.set_flag("use_qk_norm", settings_.has("blk.0.attn_q_norm.weight"));
     if (is("command-r cohere2")) {
@@ -149,7 +154,7 @@ private:
 
   /// The layers after the last, which predict further tokens, are counted as blocks.
   void take_further_layers() {
-    if (!is("glm4moe exaone-moe")) return;
+    if (!is("glm4moe exaone-moe mimo2 step35 bailingmoe2")) return;
     const double further = number("nextn_predict_layers").value_or(0),
                  blocks = number("block_count").value_or(0);
     if (further <= 0 || further >= blocks) return;
@@ -177,8 +182,15 @@ private:
       const char* const method = groups > 1 ? "group_limited_greedy" : "greedy";
       if (scores != sigmoid) settings_.set("topk_method", method);
     }
-    if (!settings_.value("expert_weights_norm"))
-      settings_.set_flag("norm_topk_prob", is("qwen3moe"));
+    if (!settings_.value("expert_weights_norm") && !is("llama4 laguna"))
+      settings_.set_flag(is("afmoe")    ? "route_norm"
+                         : is("step35") ? "norm_expert_weight"
+                                        : "norm_topk_prob",
+                         is("qwen3moe mimo2"));
+    if (is("laguna") && settings_.flag("expert_weights_norm") == false)
+      settings_.refuse("expert_weights_norm", "which is not computed here: true expected");
+    if (is("step35") && !settings_.number_but_0("expert_weights_scale"))
+      settings_.set("moe_router_scaling_factor", "1");
     if (!is(gguf_grouped_experts)) {
       if (groups > 1)
         settings_.refuse("expert_group_count",

@@ -59,6 +59,7 @@ void take_dimensions(GgufSettings& settings) {
 /// Refuses bases and widths of their own in layers with a window.
 void take_window_rotary(GgufSettings& settings) {
   if (!settings.is(gguf_alternating)) return;
+  if (settings.is(gguf_two_rotations)) return;
   if (const auto own = settings.number("rope.freq_base_swa");
       own && !settings.is("gemma3") && *own != settings.number("rope.freq_base").value_or(10000))
     settings.refuse("rope.freq_base_swa",
@@ -247,7 +248,7 @@ void take_gguf_rotary(GgufSettings& settings) {
   take_dimensions(settings);
   take_window_rotary(settings);
   take_sections(settings);
-  scaling.take();
+  if (!settings.is("gemma4")) scaling.take();
 }
 
 } // namespace mha::io

@@ -62,6 +62,9 @@ void require_gguf_widths(GgufSettings& settings);
 
 /// Sets the windows of layers.
 void take_gguf_windows(GgufSettings& settings);
+/// Sets what layers with a window have otherwise than the others: numbers of heads, rotation.
+/// After take_gguf_rotary.
+void take_gguf_kinds_of_layers(GgufSettings& settings);
 
 /// Sets the rotation, its scaling, and the factors of queries that depend on their positions.
 void take_gguf_rotary(GgufSettings& settings);

@@ -53,6 +53,42 @@ constexpr std::string_view hunyuan_attention =
     "attn_norm=input_layernorm attn_q=self_attn.q_proj attn_k=self_attn.k_proj "
     "attn_v=self_attn.v_proj attn_output=self_attn.o_proj attn_q_norm=self_attn.query_layernorm "
     "attn_k_norm=self_attn.key_layernorm";
+constexpr std::string_view afmoe_mlp =
+    "attn_gate=self_attn.gate_proj post_attention_norm=post_attention_layernorm "
+    "ffn_norm=pre_mlp_layernorm post_ffw_norm=post_mlp_layernorm ffn_gate=mlp.gate_proj "
+    "ffn_up=mlp.up_proj ffn_down=mlp.down_proj ffn_gate_inp=mlp.router.gate "
+    "exp_probs_b=mlp.expert_bias!";
+constexpr std::string_view llama4_mlp =
+    "ffn_norm=post_attention_layernorm ffn_gate=feed_forward.gate_proj "
+    "ffn_up=feed_forward.up_proj ffn_down=feed_forward.down_proj "
+    "ffn_gate_inp=feed_forward.router ffn_gate_exps=feed_forward.experts.#.gate_proj "
+    "ffn_up_exps=feed_forward.experts.#.up_proj ffn_down_exps=feed_forward.experts.#.down_proj "
+    "ffn_gate_shexp=feed_forward.shared_expert.gate_proj "
+    "ffn_up_shexp=feed_forward.shared_expert.up_proj "
+    "ffn_down_shexp=feed_forward.shared_expert.down_proj";
+constexpr std::string_view step_experts =
+    "attn_gate=self_attn.g_proj ffn_gate_inp=moe.gate exp_probs_b=moe.router_bias! "
+    "ffn_gate_exps=moe.gate_proj ffn_up_exps=moe.up_proj ffn_down_exps=moe.down_proj "
+    "ffn_gate_shexp=share_expert.gate_proj ffn_up_shexp=share_expert.up_proj "
+    "ffn_down_shexp=share_expert.down_proj";
+constexpr std::string_view mimo_mlp =
+    "attn_sinks=self_attn.attention_sink_bias! ffn_norm=post_attention_layernorm "
+    "ffn_gate=mlp.gate_proj ffn_up=mlp.up_proj ffn_down=mlp.down_proj";
+constexpr std::string_view laguna_mlp =
+    "attn_gate=self_attn.g_proj ffn_norm=post_attention_layernorm ffn_gate=mlp.gate_proj "
+    "ffn_up=mlp.up_proj ffn_down=mlp.down_proj";
+constexpr std::string_view gemma4_ends =
+    "token_embd=model.embed_tokens output_norm=model.norm output=lm_head "
+    "per_layer_token_embd=model.embed_tokens_per_layer "
+    "per_layer_model_proj=model.per_layer_model_projection "
+    "per_layer_proj_norm=model.per_layer_projection_norm";
+/// Beside four norms and a feed-forward: the embeddings of each layer, and a mixture.
+constexpr std::string_view gemma4_more =
+    "inp_gate=per_layer_input_gate proj=per_layer_projection post_norm=post_per_layer_input_norm "
+    "layer_output_scale=layer_scalar! ffn_gate_inp=router.proj ffn_gate_inp.scale=router.scale! "
+    "ffn_down_exps.scale=router.per_expert_scale! ffn_gate_up_exps=experts.gate_up_proj! "
+    "ffn_down_exps=experts.down_proj! pre_ffw_norm_2=pre_feedforward_layernorm_2 "
+    "post_ffw_norm_1=post_feedforward_layernorm_1 post_ffw_norm_2=post_feedforward_layernorm_2";
 constexpr std::string_view mixtral_experts =
     "ffn_gate_inp=block_sparse_moe.gate ffn_gate_exps=block_sparse_moe.experts.#.w1 "
     "ffn_up_exps=block_sparse_moe.experts.#.w3 ffn_down_exps=block_sparse_moe.experts.#.w2";
@@ -84,8 +120,8 @@ constexpr GgufArchitecture permuted_llama(std::string_view name, std::string_vie
 }
 /// Norms are stored + 1.
 constexpr GgufArchitecture raised_norms(std::string_view name, std::string_view model_type,
-                                        std::string_view mlp) {
-  GgufArchitecture row = llama_like(name, model_type, mlp);
+                                        std::string_view mlp, std::string_view more = {}) {
+  GgufArchitecture row = llama_like(name, model_type, mlp, more);
   row.norms_plus_1 = true;
   return row;
 }
@@ -158,6 +194,24 @@ constexpr GgufArchitecture gguf_rows[]{
                "ffn_norm=post_attention_layernorm ffn_gate=mlp.gate_proj ffn_up=mlp.up_proj "
                "ffn_down=mlp.down_proj",
                experts_and_shared),
+    llama_like("afmoe", "afmoe", afmoe_mlp, experts_and_shared),
+    llama_like("laguna", "laguna", laguna_mlp, experts_and_shared),
+    llama_like("llama4", "llama4_text", llama4_mlp),
+    llama_like("mimo2", "mimo_v2_flash", mimo_mlp, experts_and_shared),
+    raised_norms("step35", "step3p5", llama_mlp, step_experts),
+    {.name = "bailingmoe2",
+     .model_type = "bailing_moe_v2",
+     .blocks = "model.layers",
+     .ends = "token_embd=model.word_embeddings output_norm=model.norm output=lm_head",
+     .of_block = {"attn_norm=input_layernorm attn_qkv=attention.query_key_value "
+                  "attn_output=attention.dense attn_q_norm=attention.query_layernorm "
+                  "attn_k_norm=attention.key_layernorm exp_probs_b=mlp.gate.expert_bias!",
+                  llama_mlp, experts_and_shared}},
+    {.name = "gemma4",
+     .model_type = "gemma4_text",
+     .blocks = "model.layers",
+     .ends = gemma4_ends,
+     .of_block = {llama_attention, four_norms_mlp, gemma4_more}},
     raised_norms("gemma", "gemma", llama_mlp),
     raised_norms("gemma2", "gemma2", four_norms_mlp),
     raised_norms("gemma3", "gemma3_text", four_norms_mlp),
@@ -256,18 +310,28 @@ constexpr GgufKey gguf_key_rows[]{
     {"context_length", "max_seq_len", "mpt"},
     {"context_length", "max_position_embeddings"},
     {"feed_forward_length", "n_inner", "gpt2 starcoder"},
-    {"feed_forward_length", "", "bloom falcon mpt"}, // follows from the tensors
+    {"feed_forward_length", "", "bloom falcon mpt gemma4"}, // follows from the tensors
+    {"feed_forward_length", "intermediate_size_mlp", "llama4"},
     {"feed_forward_length", "intermediate_size"},
     {"vocab_size", ""},
     {"attention.head_count", "n_head", "gpt2 starcoder bloom"},
     {"attention.head_count", "n_heads", "mpt"},
+    {"attention.head_count", "", "laguna step35"}, // by the kind of layer
     {"attention.head_count", "num_attention_heads"},
     {"attention.head_count_kv", "num_kv_heads", "falcon"},
     {"attention.head_count_kv", "attn_config.kv_n_heads", "mpt"},
     {"attention.head_count_kv", "", "gpt2 starcoder bloom gptneox bert deepseek2"},
+    {"attention.head_count_kv", "", "mimo2 step35 gemma4"},
     {"attention.head_count_kv", "num_key_value_heads"},
     {"attention.key_length", "", "deepseek2"},
+    {"attention.key_length", "global_head_dim", "gemma4"},
     {"attention.key_length", "head_dim"},
+    {"attention.key_length_swa", "head_dim", "gemma4"},
+    {"attention.value_length_swa", "", "gemma4"},
+    {"attention.value_length", "v_head_dim", "mimo2"},
+    {"attention.value_scale", "attention_value_scale", "mimo2"},
+    {"attention.shared_kv_layers", "num_kv_shared_layers", "gemma4"},
+    {"embedding_length_per_layer_input", "hidden_size_per_layer_input", "gemma4"},
     {"attention.value_length", "", "deepseek2"},
     {"attention.q_lora_rank", "", "deepseek2"}, // follows from the tensors
     {"attention.kv_lora_rank", "", "deepseek2"},
@@ -293,28 +357,44 @@ constexpr GgufKey gguf_key_rows[]{
     {"rope.freq_base", "rope_theta"},
     {"rope.freq_base_swa", "rope_local_base_freq", "gemma3"},
     {"attn_logit_softcapping", "attn_logit_softcapping", "gemma2"},
-    {"final_logit_softcapping", "final_logit_softcapping", "gemma2 gemma3"},
+    {"final_logit_softcapping", "final_logit_softcapping", "gemma2 gemma3 gemma4"},
     {"logit_scale", "logits_scaling", "granite granitemoe minicpm"},
     {"logit_scale", "logit_scale", "command-r cohere2"},
     {"embedding_scale", "embedding_multiplier", "granite granitemoe minicpm"},
     {"residual_scale", "residual_multiplier", "granite granitemoe minicpm"},
     {"use_parallel_residual", "", "stablelm"}, // follows from the norms
     {"use_parallel_residual", "use_parallel_residual", "gptneox"},
-    {"expert_count", "num_local_experts", "llama gpt-oss granitemoe minimax-m2"},
-    {"expert_count", "n_routed_experts", "deepseek2 deepseek bailingmoe dots1 glm4moe"},
-    {"expert_count", "moe_num_experts", "ernie4_5-moe"},
+    {"expert_count", "num_local_experts", "llama gpt-oss granitemoe minimax-m2 llama4"},
+    {"expert_count", "n_routed_experts", "deepseek2 deepseek bailingmoe dots1 glm4moe mimo2"},
+    {"expert_count", "moe_num_experts", "ernie4_5-moe step35"},
     {"expert_count", "num_experts"},
+    {"expert_used_count", "moe_top_k", "step35"},
+    {"expert_used_count", "top_k_experts", "gemma4"},
     {"expert_used_count", "num_experts_per_tok"},
+    {"expert_feed_forward_length", "intermediate_size", "llama4"},
     {"expert_feed_forward_length", "moe_intermediate_size"},
-    {"expert_shared_count", "", "ernie4_5-moe hunyuan-moe exaone-moe"}, // follow from the tensors
+    {"expert_shared_count", "",
+     "ernie4_5-moe hunyuan-moe exaone-moe laguna"}, // follow from tensors
+    {"expert_shared_count", "num_shared_experts", "afmoe"},
     {"expert_shared_count", "n_shared_experts"},
     {"expert_shared_feed_forward_length", "", "granitemoe hunyuan-moe ernie4_5-moe exaone-moe"},
+    {"expert_shared_feed_forward_length", "share_expert_dim", "step35"},
     {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
     {"expert_group_count", "n_group"},
     {"expert_group_used_count", "topk_group"},
     {"interleave_moe_layer_step", "", "ernie4_5-moe"}, // follows from the tensors
+    {"interleave_moe_layer_step", "interleave_moe_layer_step", "llama4"},
+    {"moe_every_n_layers", "", "step35"},
+    {"expert_weights_norm", "route_norm", "afmoe"},
+    {"expert_weights_norm", "norm_expert_weight", "step35"},
+    {"expert_weights_norm", "", "laguna"},
     {"expert_weights_norm", "norm_topk_prob"},
+    {"expert_weights_scale", "route_scale", "afmoe"},
+    {"expert_weights_scale", "moe_routed_scaling_factor", "laguna"},
+    {"expert_weights_scale", "moe_router_scaling_factor", "step35"},
     {"expert_weights_scale", "routed_scaling_factor"},
+    {"leading_dense_block_count", "num_dense_layers", "afmoe"},
+    {"leading_dense_block_count", "", "laguna llama4 mimo2 step35"},
     {"leading_dense_block_count", "first_k_dense_replace"},
 };
 

@@ -52,17 +52,20 @@ inline constexpr std::string_view gguf_rms_normed =
     "llama mistral3 smollm3 granite granitemoe baichuan xverse minicpm internlm2 arcee qwen2 "
     "qwen2moe qwen2vl qwen3 qwen3moe olmo2 olmoe exaone exaone4 exaone-moe ernie4_5 ernie4_5-moe "
     "eurobert seed_oss glm4 glm4moe gpt-oss deepseek deepseek2 dots1 minimax-m2 hunyuan-dense "
-    "hunyuan-moe bailingmoe gemma gemma2 gemma3 phi3";
+    "hunyuan-moe bailingmoe gemma gemma2 gemma3 phi3 afmoe laguna llama4 mimo2 step35 gemma4 bailingmoe2";
 /// The architectures without rotation.
 inline constexpr std::string_view gguf_unrotated = "gpt2 starcoder bloom mpt bert";
 /// The architectures in which a pattern determines which layers have a window.
 inline constexpr std::string_view gguf_alternating =
-    "gemma2 gemma3 olmo2 gpt-oss cohere2 exaone4 exaone-moe";
+    "gemma2 gemma3 olmo2 gpt-oss cohere2 exaone4 exaone-moe afmoe laguna llama4 mimo2 step35 gemma4";
+/// Of these, the ones whose layers with a window have a rotation of their own.
+inline constexpr std::string_view gguf_two_rotations = "laguna mimo2 step35 gemma4";
 /// The architectures in which all layers have a window, if the file has one.
 inline constexpr std::string_view gguf_windowed = "llama mistral3 phi3 starcoder2";
 /// The mixtures whose experts have the sigmoid of their logits as scores.
-inline constexpr std::string_view gguf_sigmoid_experts = "glm4moe dots1 exaone-moe minimax-m2";
+inline constexpr std::string_view gguf_sigmoid_experts = 
+    "glm4moe dots1 exaone-moe minimax-m2 afmoe laguna llama4 mimo2 step35 bailingmoe2";
 /// The mixtures whose experts may be in groups.
-inline constexpr std::string_view gguf_grouped_experts = "deepseek2 glm4moe dots1 exaone-moe";
+inline constexpr std::string_view gguf_grouped_experts = "deepseek2 glm4moe dots1 exaone-moe bailingmoe2";
 
 } // namespace mha::io

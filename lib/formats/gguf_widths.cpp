@@ -25,6 +25,7 @@ public:
   }
 
   void require() {
+    if (settings_.is("gemma4")) return; // the first block's are those of layers with a window
     if (!key_ || !value_ || heads_ == 0) return;
     const double key = *key_, value = *value_;
     if (settings_.is("deepseek2")) return require_latent(key, value);

@@ -3,8 +3,7 @@
 
     /usr/bin/python3 tests/data/published/llamacpp.py OUT [NAME …]     # all: 9 MB; the test writes them when it runs
 
-OUT/NAME.gguf for the architectures that the program reads from GGUF, OUT/NAME/ for those that it reads as a checkpoint
-(llamacpp_checkpoints.py), deepseek2 and gpt-oss as both. llamacpp_models.py has the mixtures, llamacpp_dense.py the
+OUT/NAME.gguf, and OUT/NAME/ for those that llamacpp_checkpoints.py has as their makers' checkpoints. llamacpp_models.py has the mixtures, llamacpp_dense.py the
 others and their sources. The tokens are 3 7 11 19 23 5; llamacpp/expected.json has the last one's logits from the
 source's tests, llama4's also of the text in OUT/long.npy. llama.cpp's own graphs computed them in float32 (ferrox'
 scripts/gptoss_reference_logits.cpp). The source's own tolerance is 1e-6 to 3e-5.
@@ -69,6 +68,32 @@ def latent_keys(s):
                     "attention.value_length_mla": s["d_v"]}
 
 
+def gated_keys(s):
+    """Of the models with gates, from their converter and what its graphs need."""
+    local = [bool(kind) for kind in s.get("local", [])]
+    experts = {"expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": s.get("factor")}
+    window = {"attention.sliding_window": s.get("window")}
+    dims, bases = s.get("dims"), s["base"]
+    own = {"afmoe": experts | window | {"expert_shared_count": 1, "leading_dense_block_count": 1},
+           "laguna": experts | window | {
+               "expert_shared_feed_forward_length": s["shared"], "leading_dense_block_count": 1,
+               "rope.freq_base_swa": 5000.0, **({"rope.dimension_count": dims[0], "rope.dimension_count_swa": dims[-1]}
+                                                if isinstance(dims, list) else {})},
+           "llama4": {"interleave_moe_layer_step": 2, "leading_dense_block_count": 0, "expert_used_count": 1,
+                      "context_length": 10000},
+           "mimo2": window | {"attention.sliding_window_pattern": local, "rope.freq_base_swa": 100.0,
+                              "attention.value_scale": s.get("value"), "rope.dimension_count": 8},
+           "step35": experts | window | {
+               "attention.sliding_window_pattern": local, "expert_shared_feed_forward_length": s["shared"],
+               "swiglu_clamp_exp": s.get("clamp"), "swiglu_clamp_shexp": s.get("clamp_shared"),
+               "leading_dense_block_count": 1, "moe_every_n_layers": 1, "rope.dimension_count": s["d_k"]},
+           "bailingmoe2": experts | {"leading_dense_block_count": 1, "expert_shared_count": 2,
+                                     "nextn_predict_layers": 0}}.get(s["kind"], {})
+    if isinstance(bases, list):
+        own |= {"rope.freq_base": bases[0], "rope.freq_base_swa": bases[1]}
+    return own
+
+
 def keys(s):
     """As ferrox' scripts write them: what an architecture's own files do not have is missing."""
     found = {"block_count": s["layers"] + s.get("guessers", 0), "context_length": 64, "embedding_length": s["d"],
@@ -78,7 +103,7 @@ def keys(s):
              "rope.dimension_count": s.get("dims", s["d_k"])}
     if s["E"] > 0:
         found |= {"expert_count": s["E"], "expert_used_count": 2, "expert_feed_forward_length": s["I"]}
-    found |= s["keys"] | (latent_keys(s) if "r" in s else {})
+    found |= gated_keys(s) | s["keys"] | (latent_keys(s) if "r" in s else {})
     return {"general.architecture": s["kind"]} | {f"{s['kind']}.{key}": gguf.U32(v) if type(v) is int else v
                                                   for key, v in found.items() if v is not None}
 
@@ -117,10 +142,9 @@ def main():
     os.makedirs(given.out, exist_ok=True)
     for name in given.names:
         s = MODELS[name]
-        if s["kind"] in checkpoints.ALONE + checkpoints.BOTH and "together" not in s:
+        if s["kind"] in checkpoints.BOTH and "together" not in s:
             write_checkpoint(os.path.join(given.out, name), s)
-        if s["kind"] not in checkpoints.ALONE:
-            write_gguf(os.path.join(given.out, name + ".gguf"), s)
+        write_gguf(os.path.join(given.out, name + ".gguf"), s)
     # llama4's long text: a chunk of 8192 tokens and eight more.
     np.save(os.path.join(given.out, "long.npy"), np.array([[3 + (i * 7919 + 13) % 45 for i in range(8200)]]))
 

@@ -1,8 +1,7 @@
 """llamacpp.py's models as the checkpoints that their makers publish: names, configs, layouts."""
 import numpy as np
 
-ALONE = ("afmoe", "bailingmoe2", "laguna", "llama4", "mimo2", "step35")  # not read from GGUF
-BOTH = ("deepseek2", "gpt-oss")
+BOTH = ("afmoe", "bailingmoe2", "deepseek2", "gpt-oss", "laguna", "llama4", "mimo2", "step35")
 
 ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 BLOCK = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "ffn_gate_inp": "mlp.gate",
