@@ -182,13 +182,17 @@ private:
       const char* const method = groups > 1 ? "group_limited_greedy" : "greedy";
       if (scores != sigmoid) settings_.set("topk_method", method);
     }
-    if (!settings_.value("expert_weights_norm") && !is("llama4 laguna"))
+    if (!settings_.value("expert_weights_norm") && !is("llama4 laguna bailingmoe2"))
       settings_.set_flag(is("afmoe")    ? "route_norm"
                          : is("step35") ? "norm_expert_weight"
                                         : "norm_topk_prob",
-                         is("qwen3moe mimo2"));
-    if (is("laguna") && settings_.flag("expert_weights_norm") == false)
-      settings_.refuse("expert_weights_norm", "which is not computed here: true expected");
+                         is("qwen3moe"));
+    if (is("mimo2")) settings_.set_flag("norm_topk_prob", true); // llama.cpp does not read the key
+    if (is("laguna bailingmoe2") && !settings_.flag("expert_weights_norm").value_or(false))
+      settings_.refuse("expert_weights_norm",
+                       settings_.value("expert_weights_norm")
+                           ? "which is not computed here: true expected"
+                           : "is missing, which llama.cpp takes for false: true expected");
     if (is("step35") && !settings_.number_but_0("expert_weights_scale"))
       settings_.set("moe_router_scaling_factor", "1");
     if (!is(gguf_grouped_experts)) {

@@ -42,6 +42,15 @@ bool slides_in(const Groups& groups, std::int64_t layer) {
   return groups.whole_first ? place != 0 : place < groups.size - 1;
 }
 
+/// The layers of the model; further blocks, which predict further tokens, are no layers of it.
+std::uint64_t layers_of(const GgufSettings& settings) {
+  constexpr double most = 4096;
+  const double blocks = settings.number("block_count").value_or(0),
+               further = settings.number("nextn_predict_layers").value_or(0);
+  const double layers = blocks - std::max(0.0, further);
+  return layers > 0 && layers <= most ? static_cast<std::uint64_t>(layers) : 0;
+}
+
 /// For each layer whether it has a window, if the file has one at all.
 std::vector<bool> windowed_layers(const GgufSettings& settings) {
   const GgufValue* const pattern = settings.value(pattern_key);
@@ -49,11 +58,10 @@ std::vector<bool> windowed_layers(const GgufSettings& settings) {
   Groups groups = groups_of(settings);
   if (pattern && !is_list)
     groups.size = settings.file().integer(settings.whole(pattern_key)).value_or(0);
-  constexpr double most = 4096;
-  const double layers = settings.number("block_count").value_or(0);
-  const std::uint64_t count = is_list                        ? pattern->count
-                              : layers > 0 && layers <= most ? static_cast<std::uint64_t>(layers)
-                                                             : 0;
+  const std::uint64_t layers = layers_of(settings),
+                      count = !is_list     ? layers
+                              : layers > 0 ? std::min(layers, pattern->count)
+                                           : pattern->count;
   std::vector<bool> windowed;
   for (std::uint64_t i = 0; i < count; ++i)
     windowed.push_back(is_list ? pattern->boolean(i).value_or(pattern->integer(i).value_or(0) != 0)
@@ -79,13 +87,13 @@ void take_pattern(GgufSettings& settings, bool has_window) {
                    return windowed[i] && has_window ? slides : "full_attention";
                  }));
   const GgufValue* const pattern = settings.value(pattern_key);
-  if (!pattern || settings.is(listed) != pattern->is_array) {
-    if (settings.is(listed))
+  if (settings.is(listed)) {
+    if (!pattern || !pattern->is_array)
       settings.refuse(pattern_key, pattern ? "where a list with an entry a layer is expected"
-                                           : "is missing: an entry a layer expected");
+                                           : "is missing: a list with an entry a layer expected");
     return;
   }
-  if (!pattern->is_array || settings.is(listed)) return;
+  if (!pattern || !pattern->is_array || settings.is("exaone4")) return;
   const Groups usual = groups_of(settings);
   for (std::size_t i = 0; i < windowed.size(); ++i)
     if (windowed[i] != slides_in(usual, static_cast<std::int64_t>(i)))
@@ -241,10 +249,6 @@ void take_gguf_windows(GgufSettings& settings) {
   const bool largest = settings.is("exaone4") && settings.number("block_count") == 64;
   const double window = given.value_or(settings.is("gemma2") || largest ? 4096 : 0);
   if (largest && !given) settings.set_number("sliding_window", window);
-  if (settings.is("exaone4") && !largest && window > 0)
-    settings.doubt("attention.sliding_window",
-                   "is used; llama.cpp gives no window to EXAONE 4 of other than 64 layers, and "
-                   "rotates in all of them");
   // Without a window every layer of EXAONE 4 rotates.
   if (window == 0 && (!given || settings.is("exaone4 afmoe laguna")))
     settings.set("sliding_window", "null");

@@ -24,8 +24,12 @@ std::string factors_text(const GgufSettings& settings, const GgufTensor& tensor,
     fail("{}: {} is {} of {}: at most {} numbers of F32 expected", shown(settings.file().name),
          shown(tensor.name), to_string(tensor.shape), tensor.type, most);
   const Tensor numbers = tensor.read();
+  std::span<const float> used = numbers.as<float>();
+  // In Step-3.5's layers without a window only half of a head turns, the other half of the tensor
+  // is unused.
+  if (settings.is("step35")) used = used.first(used.size() / 2);
   std::string list;
-  for (const float number : numbers.as<float>())
+  for (const float number : used)
     list += fmt::format("{}{}", list.empty() ? "" : ",",
                         factor == 1 ? number_text(number) : number_text(number * factor));
   return list;
@@ -56,26 +60,35 @@ void take_dimensions(GgufSettings& settings) {
         fmt::format("which is not computed here: a whole head, {} numbers, expected", *width));
 }
 
-/// Refuses bases and widths of their own in layers with a window.
+/// A key for layers with a window, the one for the others, and the architectures in which they may
+/// differ.
+struct OfWindow {
+  std::string_view own, others, may_differ;
+};
+constexpr OfWindow of_window[]{
+    {"rope.freq_base_swa", "rope.freq_base", "gemma3 laguna mimo2 step35 gemma4"},
+    {"rope.dimension_count_swa", "rope.dimension_count", gguf_two_rotations},
+    {"attention.key_length_swa", "attention.key_length", "gemma4"},
+    {"attention.value_length_swa", "attention.value_length", "gemma4"}};
+
+/// Refuses a base or a width of their own in layers with a window.
 void take_window_rotary(GgufSettings& settings) {
   if (!settings.is(gguf_alternating)) return;
-  if (settings.is(gguf_two_rotations)) return;
-  if (const auto own = settings.number("rope.freq_base_swa");
-      own && !settings.is("gemma3") && *own != settings.number("rope.freq_base").value_or(10000))
-    settings.refuse("rope.freq_base_swa",
-                    "which is not computed here: the base of the other layers expected");
-  for (const auto& [own, key] : {std::pair("rope.dimension_count_swa", "rope.dimension_count"),
-                                 {"attention.key_length_swa", "attention.key_length"},
-                                 {"attention.value_length_swa", "attention.value_length"}})
-    if (const auto width = settings.number(own);
-        width && *width != settings.number(key).value_or(head_width(settings).value_or(*width)))
-      settings.refuse(own, "which is not computed here: the width in the other layers expected");
+  for (const OfWindow& row : of_window) {
+    const auto own = settings.number(row.own);
+    const bool is_base = row.own == "rope.freq_base_swa";
+    const double usual = is_base ? 10000 : head_width(settings).value_or(own.value_or(0));
+    if (own && !settings.is(row.may_differ) && *own != settings.number(row.others).value_or(usual))
+      settings.refuse(row.own, fmt::format("which is not computed here: the {} in the other layers "
+                                           "expected",
+                                           is_base ? "base" : "width"));
+  }
 }
 
 /// Sections of the rotation for time, height and width; a fourth section must be 0 for text.
 void take_sections(GgufSettings& settings) {
   const GgufValue* const list =
-      settings.is("qwen2vl glm4") ? settings.value("rope.dimension_sections") : nullptr;
+      settings.is("qwen2vl glm4 glm4moe") ? settings.value("rope.dimension_sections") : nullptr;
   if (!list) return;
   std::string sections;
   double sum = 0;
@@ -84,6 +97,8 @@ void take_sections(GgufSettings& settings) {
     sections += fmt::format("{}{}", i > 0 ? "," : "", size);
     sum += size;
   }
+  // A text's tokens have one position, and GLM-4.5's rows are in halves with sections or without.
+  if (settings.is("glm4moe")) return;
   // GLM-4V's files with sections store the rows of q and k as halves.
   if (settings.is("glm4") && sum > 0)
     settings.refuse("rope.dimension_sections",
@@ -115,6 +130,7 @@ public:
   }
 
   void take() {
+    take_alpha();
     const GgufTensor *const lengths = settings_.tensor("rope_factors_long.weight"),
                             *const shorts = settings_.tensor("rope_factors_short.weight"),
                             *const divisors = settings_.tensor("rope_freqs.weight");
@@ -151,6 +167,15 @@ public:
   }
 
 private:
+  /// Hunyuan's factor alpha of the base: base · alpha^(d / (d − 2)), d the width of a head.
+  void take_alpha() {
+    if (!settings_.is("hunyuan-dense")) return;
+    const auto alpha = settings_.number_but_0("rope.scaling.alpha");
+    const auto width = head_width(settings_);
+    if (!alpha || !width || *width <= 2) return;
+    const double base = settings_.number("rope.freq_base").value_or(10000);
+    settings_.set_number("rope_theta", base * maths::pow(*alpha, *width / (*width - 2)));
+  }
   bool is_known() const {
     return type_ == "none" || type_ == "linear" || type_ == "yarn" || type_ == "longrope";
   }

@@ -224,6 +224,17 @@ TEST_CASE("GGUF of mixtures of experts: the checkpoint's numbers", "[gguf][mixtu
     }
 }
 
+TEST_CASE("GGUF of Gemma 4: the checkpoint's bits", "[gguf]") {
+  const Folder folder;
+  const std::vector<std::string> variants{"gemma4_text", "gemma4_text-e", "gemma4_text-moe"};
+  if (!checkpoints(folder, variants)) return;
+  for (const std::string& variant : variants) {
+    const std::string out = folder.path(variant + ".gguf");
+    REQUIRE(gguf("model " + folder.path(variant) + " " + out + " F32"));
+    check_same(out, folder.path(variant), some_ids);
+  }
+}
+
 TEST_CASE("GGUF in shards, and in the file's own order", "[gguf]") {
   const Folder folder;
   const std::string checkpoint = in_source("data/bard-llama"), out = folder.path("model.gguf");

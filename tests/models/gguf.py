@@ -25,6 +25,7 @@ import struct
 
 import numpy as np
 
+import gguf_gated
 import gguf_mixtures
 import safetensors
 
@@ -272,7 +273,7 @@ MODELS = {  # model_type -> architecture, names outside of blocks, in blocks, wh
               "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
               "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"},
              "encoder.layer"),
-    **gguf_mixtures.MODELS}
+    **gguf_mixtures.MODELS, **gguf_gated.MODELS}
 KEYS = {"block_count": ("num_hidden_layers", "n_layer"), "embedding_length": ("hidden_size", "n_embd"),
         "context_length": ("max_position_embeddings", "n_positions"), "feed_forward_length": ("intermediate_size", "n_inner"),
         "attention.head_count": ("num_attention_heads", "n_head"),
@@ -300,6 +301,11 @@ def parts_of_groups(w, heads, key_heads):
     g = w.reshape(key_heads, heads // key_heads + 2, width, *w.shape[1:])
     flat = (-1,) + w.shape[1:]
     return np.concatenate([g[:, :-2].reshape(flat), g[:, -2].reshape(flat), g[:, -1].reshape(flat)])
+
+
+def own_way(config):
+    """The module that knows more of this model's conversion."""
+    return next((module for module in (gguf_mixtures, gguf_gated) if config["model_type"] in module.MODELS), None)
 
 
 def keys_of(config, architecture, together=False):
@@ -341,15 +347,18 @@ def keys_of(config, architecture, together=False):
         keys["olmo.attention.layer_norm_epsilon"] = 1e-5
     if "query_pre_attn_scalar" in config:
         keys[f"{architecture}.attention.scale"] = float(config["query_pre_attn_scalar"]) ** -0.5
-    if config["model_type"] in gguf_mixtures.MODELS:
-        if architecture not in gguf_mixtures.WINDOWED:
-            keys.pop(f"{architecture}.attention.sliding_window", None)
-        keys |= {f"{architecture}.{key}": U32(v) if type(v) is int else v for key, v in gguf_mixtures.keys(config, together).items()}
+    if config["model_type"] in gguf_mixtures.MODELS and architecture not in gguf_mixtures.WINDOWED:
+        keys.pop(f"{architecture}.attention.sliding_window", None)
+    if own := own_way(config):
+        keys |= {f"{architecture}.{key}": U32(v) if type(v) is int else v for key, v in own.keys(config, together).items()}
     return keys
 
 
 def rope_tensors(config):
     """Divisors of the frequencies, where a scaling is written as such."""
+    if config["model_type"] in gguf_gated.MODELS:
+        found = gguf_gated.divisors(config)
+        return {"rope_freqs.weight": (0, found.shape, encode("F32", found))}
     scaling = config.get("rope_scaling") or {}
     kind = scaling.get("rope_type", scaling.get("type"))
     if kind in ("longrope", "su"):
@@ -422,9 +431,9 @@ def named(config, name):
 
 def convert(config, tensors, kind, together=False):
     """The tensors of a checkpoint as the converter writes them, and as what stands in them says."""
-    mixture, given = config["model_type"] in gguf_mixtures.MODELS, tensors
-    if mixture:
-        tensors = gguf_mixtures.prepared(config, tensors, together)
+    way, given = own_way(config), tensors
+    if way:
+        tensors = way.prepared(config, tensors, together)
     architecture = MODELS[config["model_type"]][0]
     heads = config.get("num_attention_heads") or config["n_head"]
     key_heads = config.get("num_key_value_heads") or config.get("num_kv_heads") or (1 if config.get("multi_query") else heads)
@@ -443,7 +452,7 @@ def convert(config, tensors, kind, together=False):
         turned = architecture == "gpt2" and in_block and array.ndim == 2
         if turned:
             array = array.T
-        used = kind if array.ndim > 1 and not (mixture and (own in gguf_mixtures.ALWAYS_FULL or full.endswith(".bias"))) else "F32"
+        used = kind if array.ndim > 1 and not (way and (own in way.ALWAYS_FULL or full.endswith(".bias"))) else "F32"
         if used in BLOCKS and array.shape[-1] % BLOCKS[used].elements:
             used = "F16"
         assert used not in BLOCKS or name in given, f"{name}: no rounded form of what was several tensors"
@@ -454,10 +463,10 @@ def convert(config, tensors, kind, together=False):
             array = pairs_of_halves(array, heads if own == "attn_q" else key_heads)
         if architecture in ("gptneox", "bloom", "falcon") and own == "attn_qkv":
             array = parts_of_groups(array, heads, key_heads if architecture == "falcon" else heads)
-        if (architecture.startswith("gemma") or architecture == "nemotron") and full.endswith("_norm.weight"):
+        if architecture in ("gemma", "gemma2", "gemma3", "nemotron") and full.endswith("_norm.weight"):
             array = array + 1
         result[full] = (BLOCKS[used].number if used in BLOCKS else PLAIN[used][0], array.shape, encode(used, array))
-    return result, given | {n: t for n, t in rounded.items() if n in given} if mixture else rounded
+    return result, given | {n: t for n, t in rounded.items() if n in given} if way else rounded
 
 
 def spm_tokens(text, vocab, scores, unknown):

@@ -70,7 +70,7 @@ def latent_keys(s):
 
 def gated_keys(s):
     """Of the models with gates, from their converter and what its graphs need."""
-    local = [bool(kind) for kind in s.get("local", [])]
+    local = [bool(kind) for kind in s.get("local", [])] + [True] * s.get("guessers", 0)
     experts = {"expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": s.get("factor")}
     window = {"attention.sliding_window": s.get("window")}
     dims, bases = s.get("dims"), s["base"]
@@ -97,7 +97,7 @@ def gated_keys(s):
 def keys(s):
     """As ferrox' scripts write them: what an architecture's own files do not have is missing."""
     found = {"block_count": s["layers"] + s.get("guessers", 0), "context_length": 64, "embedding_length": s["d"],
-             "feed_forward_length": s["ff"], "attention.head_count": s["H"], "attention.head_count_kv": s["K"],
+             "feed_forward_length": s["ff"], "attention.head_count": s["H"], "attention.head_count_kv": s["K"] + s["K"][-1:] * s.get("guessers", 0) if isinstance(s["K"], list) else s["K"],
              "attention.key_length": s["d_k"], "attention.value_length": s["d_v"],
              "attention.layer_norm_rms_epsilon": s["eps"], "rope.freq_base": s["base"],
              "rope.dimension_count": s.get("dims", s["d_k"])}
@@ -142,7 +142,7 @@ def main():
     os.makedirs(given.out, exist_ok=True)
     for name in given.names:
         s = MODELS[name]
-        if s["kind"] in checkpoints.BOTH and "together" not in s:
+        if s["kind"] in checkpoints.BOTH and not s.keys() & {"together", "guessers"}:
             write_checkpoint(os.path.join(given.out, name), s)
         write_gguf(os.path.join(given.out, name + ".gguf"), s)
     # llama4's long text: a chunk of 8192 tokens and eight more.

@@ -85,7 +85,7 @@ def laguna(s):
 
 def llama4_text(s):
     return "Llama4", dict(
-        intermediate_size=s["I"], intermediate_size_mlp=s["ff"], max_position_embeddings=10000,
+        intermediate_size=s["I"], intermediate_size_mlp=s["ff"], moe_intermediate_size=None, max_position_embeddings=10000,
         num_local_experts=s["E"], num_experts_per_tok=1, interleave_moe_layer_step=2, moe_layers=[1, 3],
         no_rope_layers=[1, 1, 1, 0], use_qk_norm=s["E"] == 16, attn_temperature_tuning=True, floor_scale=8192,
         attn_scale=0.1, attention_chunk_size=8192, rope_theta=s["base"], rope_scaling=None,

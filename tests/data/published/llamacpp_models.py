@@ -103,7 +103,10 @@ MIXTURES = {
     "laguna": model("laguna", 0x1A60A, 3, 32, ff=48, shared=24, local=[0] * 3, dims=[8] * 3, factor=2.5, last=RAISED),
     "laguna_swa": LAGUNA, "laguna_swa_rot": LAGUNA | {"dims": [8, 4, 4, 4]},
     "llama4": LLAMA4, "llama4_128e": LLAMA4 | {"E": 128, "last": RAISED},
+    # The logits of mimo2: files of today have three blocks more, which predict further tokens.
     "mimo2": MIMO, "mimo2_novscale": MIMO | {"value": 1.0},
+    "mimo2_mtp": MIMO | {"keys": {"nextn_predict_layers": 1}, "guessers": 1, "guesser": "attn_norm attn_q attn_k attn_v "
+                         "attn_output ffn_norm ffn_gate ffn_up ffn_down nextn.eh_proj nextn.enorm nextn.hnorm"},
     "minimax-m2": model("minimax-m2", 0x6D2A2, 2, 32, {"expert_gating_func": 2}, d_k=16, dims=8, ff=16, dense=[],
                         whole_norms=True),
     "qwen3moe": model("qwen3moe", 0x93003, 2, 32, d_k=16, dense=[]),
@@ -111,7 +114,7 @@ MIXTURES = {
 
 
 def at(value, n):
-    return value[n] if isinstance(value, list) else value
+    return value[min(n, len(value) - 1)] if isinstance(value, list) else value
 
 
 def latent(s):
@@ -168,7 +171,7 @@ def tensors(s):
     ends = {"token_embd": (s["vocabulary"], d), "output": (s["vocabulary"], d)}
     result = drawn(rng, s["first"], ends, d)
     for n in range(s["layers"] + s.get("guessers", 0)):
-        words = GUESSER if n >= s["layers"] else f"{attention} {dense if n in s['dense'] else mixture}"
-        block = drawn(rng, words, shapes(s, n), d)
+        words = s.get("guesser", GUESSER) if n >= s["layers"] else f"{attention} {dense if n in s['dense'] else mixture}"
+        block = drawn(np.random.default_rng(1) if "guesser" in s and n >= s["layers"] else rng, words, shapes(s, n), d)
         result |= {f"blk.{n}.{name}": x for name, x in (in_one(block) if "in_one" in s else block).items()}
     return result | drawn(rng, s["last"], ends, d)
