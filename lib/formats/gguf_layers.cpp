@@ -221,8 +221,8 @@ void take_proportional(GgufSettings& settings) {
   if (!std::all_of(turned, values.end(), [](float x) { return x >= not_turned; }))
     return refuse("has other numbers");
   settings.set(whole + "partial_rotary_factor",
-               number_text(static_cast<double>(turned - values.begin()) /
-                           static_cast<double>(values.size())));
+               part_of_head(static_cast<double>(turned - values.begin()),
+                            static_cast<double>(values.size())));
 }
 
 /// What Gemma 4's config.json says and its files show by their tensors.

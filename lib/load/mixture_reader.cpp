@@ -5,6 +5,7 @@
 #include <mha/load/model_reader.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 #include <mha/tensor/blocks.hpp>
 #include <mha/tensor/parts.hpp>
 
@@ -319,12 +320,30 @@ Clamp ModelReader::clamp() const {
   return RoutingReader(group_, description_).clamp("mlp_clamp");
 }
 
-/// Throws Error unless a vector has a number for each expert.
-void ModelReader::require_one_each(const DescribedTensor& tensor, const Tensor& numbers,
-                                   std::size_t experts) const {
+/// Throws Error where the layer before or after this one has a tensor that this one lacks.
+void ModelReader::require_as_beside(const DescribedTensor& tensor) const {
+  const std::optional<std::size_t> layer = group_.number();
+  const std::string own = layer ? fmt::format("{}.", *layer) : "";
+  if (own.empty() || !file_.block().ends_with("." + own)) return;
+  const std::string before = file_.block().substr(0, file_.block().size() - own.size());
+  for (const std::size_t other : {*layer + 1, *layer - 1})
+    for (const std::string_view name : words_of(tensor.name, "|"))
+      if (const std::string beside = fmt::format("{}{}.{}", before, other, name);
+          group_.contents->find(beside))
+        fail("{}: {}{} is missing, though {} is there; {}", group_.contents->name, file_.block(),
+             name, beside, give_X_instead);
+}
+
+/// A vector with a number for each expert; none where the model has none.
+Tensor ModelReader::one_each(const char* key, std::size_t experts) const {
+  const DescribedTensor* const tensor = description_.tensor(key);
+  if (!tensor) return {};
+  if (!present(key)) return require_as_beside(*tensor), Tensor();
+  Tensor numbers = group_.read(file_.as_stored(*tensor));
   if (numbers.count() != experts)
-    fail("{}: {} is {}: {} expected, one for each expert", group_.contents->name, tensor.name,
+    fail("{}: {} is {}: {} expected, one for each expert", group_.contents->name, tensor->name,
          to_string(numbers.shape()), counted(experts, "numbers"));
+  return numbers;
 }
 
 std::shared_ptr<const Mixture> ModelReader::mixture(std::size_t width) const {
@@ -338,14 +357,8 @@ std::shared_ptr<const Mixture> ModelReader::mixture(std::size_t width) const {
   const RoutingReader settings(group_, description_);
   mixture->routing = settings.routing(count);
   mixture->form = settings.form();
-  if (const DescribedTensor* const bias = present("router_bias")) {
-    mixture->routing.bias = group_.read(file_.as_stored(*bias));
-    require_one_each(*bias, mixture->routing.bias, count);
-  }
-  if (const DescribedTensor* const factors = present("expert_factors")) {
-    mixture->routing.factors = group_.read(file_.as_stored(*factors));
-    require_one_each(*factors, mixture->routing.factors, count);
-  }
+  mixture->routing.bias = one_each("router_bias", count);
+  mixture->routing.factors = one_each("expert_factors", count);
   mixture->router_norm = norm("router.norm", width);
   mixture->experts_norm = norm("experts.norm", width);
   mixture->norm_of_sum = norm("experts.post_norm", width);
@@ -371,6 +384,9 @@ std::shared_ptr<const Mixture> ModelReader::mixture(std::size_t width) const {
     } else {
       shared.in = linear("shared.in", width);
       if (present("shared.up")) shared.up = linear("shared.up", width, shared.in.out());
+      else if (const DescribedTensor* const up = description_.tensor("shared.up"))
+        fail("{}: {} is missing, the shared experts' other factor; {}", group_.contents->name,
+             file_.whole_name(up->key, up->name), give_X_instead);
     }
     shared.out = linear("shared.out", shared.in.out(), width);
     if (present("W_shared_gate")) mixture->shared_gate = linear("W_shared_gate", width, 1);

@@ -33,6 +33,7 @@ void turn_some_pairs(LayerReading& to) {
     fail("{}: config.json's rope_parameters have partial_rotary_factor {} and factor {}: 0 to 1, "
          "and a number above 0 expected",
          to.group().contents->name, part, factor);
+  use_gguf_divisors(to);
   const auto turned = static_cast<std::size_t>(part * static_cast<double>(*width) / 2);
   Tensor divisors(DType::f64, {*width / 2});
   for (std::size_t i = 0; i < divisors.count(); ++i)

@@ -169,14 +169,11 @@ void put_factors(LayerReading& to, const RopeConfig& config, std::string_view ke
                          fmt::format("config.json: {}", key)};
 }
 
-/// Takes longrope's divisors. In GGUF the config was made from tensors, which are marked as used.
+/// Takes longrope's divisors.
 void take_factors(LayerReading& to, const RopeConfig& config) {
   put_factors(to, config, "short_factor", "rope_short_factor");
   put_factors(to, config, "long_factor", "rope_long_factor");
-  if (to.group().contents->format != "gguf") return;
-  for (const char* name :
-       {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"})
-    if (const io::Entry* const entry = to.group().elsewhere(name)) to.group().use(*entry);
+  use_gguf_divisors(to);
 }
 
 /// Sets the trained length and the factor by which sequences become longer.
@@ -366,6 +363,13 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
   if (!rotary.scaled && !to.group().outline) config.know_all();
   set_temperature(to, config);
   check_frequencies(to);
+}
+
+void use_gguf_divisors(const LayerReading& to) {
+  if (to.group().contents->format != "gguf") return;
+  for (const char* name :
+       {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"})
+    if (const io::Entry* const entry = to.group().elsewhere(name)) to.group().use(*entry);
 }
 
 void set_no_rotary(LayerReading& to) {

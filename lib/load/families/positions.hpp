@@ -32,6 +32,9 @@ void set_rotary(LayerReading& to, const Rotary& rotary);
 void set_no_rotary(LayerReading& to);
 /// Marks the keys for rotating layers as known, for a layer that does not rotate.
 void know_rotary(const LayerReading& to);
+/// Marks GGUF's divisors of frequencies as used: the config.json of such a file was made of them.
+void use_gguf_divisors(const LayerReading& to);
+
 /// A number of rope_scaling or rope_parameters.
 std::optional<double> rope_number(const LayerReading& to, std::string_view key);
 
