@@ -154,7 +154,7 @@ private:
 
   /// The layers after the last, which predict further tokens, are counted as blocks.
   void take_further_layers() {
-    if (!is("glm4moe exaone-moe mimo2 step35 bailingmoe2")) return;
+    if (!is(gguf_with_further_blocks)) return;
     const double further = number("nextn_predict_layers").value_or(0),
                  blocks = number("block_count").value_or(0);
     if (further <= 0 || further >= blocks) return;

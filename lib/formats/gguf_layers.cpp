@@ -42,11 +42,13 @@ bool slides_in(const Groups& groups, std::int64_t layer) {
   return groups.whole_first ? place != 0 : place < groups.size - 1;
 }
 
-/// The layers of the model; further blocks, which predict further tokens, are no layers of it.
+/// The layers of the model, without the blocks that predict further tokens.
 std::uint64_t layers_of(const GgufSettings& settings) {
   constexpr double most = 4096;
   const double blocks = settings.number("block_count").value_or(0),
-               further = settings.number("nextn_predict_layers").value_or(0);
+               further = settings.is(gguf_with_further_blocks)
+                             ? settings.number("nextn_predict_layers").value_or(0)
+                             : 0;
   const double layers = blocks - std::max(0.0, further);
   return layers > 0 && layers <= most ? static_cast<std::uint64_t>(layers) : 0;
 }
@@ -58,10 +60,10 @@ std::vector<bool> windowed_layers(const GgufSettings& settings) {
   Groups groups = groups_of(settings);
   if (pattern && !is_list)
     groups.size = settings.file().integer(settings.whole(pattern_key)).value_or(0);
-  const std::uint64_t layers = layers_of(settings),
-                      count = !is_list     ? layers
-                              : layers > 0 ? std::min(layers, pattern->count)
-                                           : pattern->count;
+  const std::uint64_t layers = layers_of(settings), count = !is_list ? layers
+                                                            : layers > 0
+                                                                ? std::min(layers, pattern->count)
+                                                                : pattern->count;
   std::vector<bool> windowed;
   for (std::uint64_t i = 0; i < count; ++i)
     windowed.push_back(is_list ? pattern->boolean(i).value_or(pattern->integer(i).value_or(0) != 0)
@@ -104,7 +106,7 @@ void take_pattern(GgufSettings& settings, bool has_window) {
 }
 
 /// Llama 4's layers with chunks of keys and with rotation, as llama.cpp has them whatever the keys
-/// say.
+/// are.
 void take_llama4(GgufSettings& settings) {
   if (settings.number("attention.sliding_window") == 0.0)
     settings.refuse("attention.sliding_window", "which is not computed here: 8192 expected");
@@ -207,6 +209,12 @@ void take_proportional(GgufSettings& settings) {
   };
   if (type.value_or("none") != "none")
     settings.refuse("rope.scaling.type", "which is not computed here: none expected");
+  for (const char* key : {"rope.scaling.factor", "rope.scale_linear"})
+    if (settings.number_but_0(key).value_or(1) != 1)
+      settings.refuse(key, "which is not computed here: 1 expected");
+  if (const auto dims = settings.number("rope.dimension_count");
+      dims && dims != settings.number("attention.key_length"))
+    settings.refuse("rope.dimension_count", "which is not computed here: a whole head expected");
   settings.set(whole + "rope_type", "proportional");
   settings.set(whole + "partial_rotary_factor", "1");
   if (!divisors) return refuse("is missing");
@@ -225,9 +233,30 @@ void take_proportional(GgufSettings& settings) {
                             static_cast<double>(values.size())));
 }
 
-/// What Gemma 4's config.json says and its files show by their tensors.
+/// Refuses queries and keys of other widths than Gemma 4's keys give, for each kind of layers.
+void require_widths(GgufSettings& settings, const std::vector<bool>& windowed) {
+  const GgufValue* const heads = settings.value("attention.head_count");
+  const GgufValue* const key_heads = settings.value("attention.head_count_kv");
+  for (std::size_t i = 0; i < windowed.size(); ++i) {
+    const char* const key = windowed[i] ? "attention.key_length_swa" : "attention.key_length";
+    for (const auto& [part, counts] : {std::pair("attn_q", heads), {"attn_k", key_heads}}) {
+      const std::string name = fmt::format("blk.{}.{}.weight", i, part);
+      const GgufTensor* const tensor = settings.tensor(name);
+      const auto width = settings.number(key);
+      const auto count = counts ? counts->integer(counts->is_array ? i : 0) : std::nullopt;
+      if (!tensor || !width || !count || tensor->shape.size() != 2) continue;
+      if (const double rows = static_cast<double>(*count) * *width;
+          static_cast<double>(tensor->shape[0]) != rows)
+        return settings.refuse(key, fmt::format("but {} is {}: {} rows expected of {} heads", name,
+                                                to_string(tensor->shape), rows, *count));
+    }
+  }
+}
+
+/// Settings of Gemma 4's config.json that its files have as their tensors alone.
 void take_gemma4(GgufSettings& settings, const std::vector<bool>& windowed) {
   take_proportional(settings);
+  require_widths(settings, windowed);
   const double shared = settings.number("attention.shared_kv_layers").value_or(0);
   for (std::size_t i = 0; i < windowed.size(); ++i) {
     const auto has = [&](std::string_view name) {

@@ -65,6 +65,9 @@ inline constexpr std::string_view gguf_windowed = "llama mistral3 phi3 starcoder
 /// The mixtures whose experts have the sigmoid of their logits as scores.
 inline constexpr std::string_view gguf_sigmoid_experts = 
     "glm4moe dots1 exaone-moe minimax-m2 afmoe laguna llama4 mimo2 step35 bailingmoe2";
+/// The architectures whose last blocks may predict further tokens. These are not counted as layers.
+inline constexpr std::string_view gguf_with_further_blocks =
+    "glm4moe exaone-moe mimo2 step35 bailingmoe2";
 /// The mixtures whose experts may be in groups.
 inline constexpr std::string_view gguf_grouped_experts = "deepseek2 glm4moe dots1 exaone-moe bailingmoe2";
 
