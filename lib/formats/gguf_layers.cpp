@@ -15,8 +15,8 @@ namespace mha::io {
 namespace {
 
 constexpr std::string_view pattern_key = "attention.sliding_window_pattern";
-/// The architectures whose files list the layers that have a window.
-constexpr std::string_view listed = "mimo2 step35 gemma4";
+/// The architectures whose files have a list of the layers with a window.
+constexpr std::string_view lists_windows = "mimo2 step35 gemma4";
 
 /// A pattern that the files do not have: layers in groups, of which the last has no window, or the
 /// first.
@@ -89,7 +89,7 @@ void take_pattern(GgufSettings& settings, bool has_window) {
                    return windowed[i] && has_window ? slides : "full_attention";
                  }));
   const GgufValue* const pattern = settings.value(pattern_key);
-  if (settings.is(listed)) {
+  if (settings.is(lists_windows)) {
     if (!pattern || !pattern->is_array)
       settings.refuse(pattern_key, pattern ? "where a list with an entry a layer is expected"
                                            : "is missing: a list with an entry a layer expected");
