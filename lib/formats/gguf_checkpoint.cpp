@@ -142,7 +142,8 @@ private:
       return;
     const std::optional<std::string_view> found =
         in_block ? name_in_block(name) : name_in(model_.ends, name);
-    if (name == "attn_qkv" && in_block && model_.fused == GgufFused::separate)
+    if (name == "attn_qkv" && in_block &&
+        (model_.fused == GgufFused::separate || (!found && is_apart(layer))))
       return present_separate(tensor, layer, prefix, ending);
     if (!found) return add(tensor.name, tensor);
     std::string own(*found);
@@ -223,17 +224,40 @@ private:
     return true;
   }
 
+  /// Whether a block has in one tensor the queries, keys and values that are apart in checkpoints,
+  /// in the same order of rows.
+  bool is_apart(std::size_t layer) const {
+    const auto has = [&](const char* part) {
+      return find_named(file_.tensors, fmt::format("blk.{}.{}.weight", layer, part)) != nullptr;
+    };
+    return !model_.neighbours && name_in(model_.of_block[0], "attn_q") && has("attn_qkv") &&
+           !has("attn_q");
+  }
+
+  /// The width of a head by its key; by the rows of a fused matrix where that is missing.
+  std::size_t head_width(const GgufTensor& fused, std::size_t layer, const char* key) const {
+    const auto width = file_.integer(fmt::format("{}.attention.{}", model_.name, key));
+    return width && *width > 0 ? static_cast<std::size_t>(*width) : width_of_fused(fused, layer);
+  }
+
   /// Adds queries, keys and values as three tensors.
   void present_separate(const GgufTensor& tensor, std::size_t layer, const std::string& prefix,
                         std::string_view ending) {
     if (tensor.shape.empty() || tensor.shape.size() > 2) return add(tensor.name, tensor);
-    const std::size_t width = width_of_fused(tensor, layer);
-    const std::size_t heads = heads_of(layer, false), key_heads = heads_of(layer, true);
+    const std::size_t key = head_width(tensor, layer, "key_length"),
+                      value = head_width(tensor, layer, "value_length"),
+                      heads = heads_of(layer, false), key_heads = heads_of(layer, true);
+    if (heads * key + key_heads * (key + value) != tensor.shape[0])
+      fail("{}: {} is {}: {} heads' queries of {} and {} heads' keys of {} and values of {} "
+           "expected, given by {}.attention's keys",
+           shown(file_.name), shown(tensor.name), to_string(tensor.shape), heads, key, key_heads,
+           key, value, model_.name);
     std::size_t first = 0;
-    for (const auto& [part, count] : {std::pair("attn_q", heads), std::pair("attn_k", key_heads),
-                                      std::pair("attn_v", key_heads)}) {
+    for (const auto& [part, count] :
+         {std::pair("attn_q", heads * key), std::pair("attn_k", key_heads * key),
+          std::pair("attn_v", key_heads * value)}) {
       add(fmt::format("{}{}{}", prefix, *name_in(model_.of_block[0], part), ending),
-          part_of(tensor, first * width, count * width));
+          part_of(tensor, first, count));
       first += count;
     }
   }

@@ -113,10 +113,15 @@ private:
         only("attention.max_alibi_bias", *alibi == 8.0 || *alibi == 0.0, ": 8");
   }
 
+  bool is_factor_of_gemma4(std::string_view name) const {
+    return is("gemma4") &&
+           (name.ends_with(".ffn_gate_inp.scale") || name.ends_with(".ffn_down_exps.scale"));
+  }
+
   /// Refuses scales of whole weights, which are separate tensors.
   void refuse_tensors() {
     for (const GgufTensor& tensor : settings_.file().tensors)
-      if ((tensor.name.ends_with(".scale") && !is("gemma4")) ||
+      if ((tensor.name.ends_with(".scale") && !is_factor_of_gemma4(tensor.name)) ||
           tensor.name.ends_with(".input_scale"))
         settings_.refuse_tensor(tensor.name,
                                 "is a factor beside a weight, which is not computed here");
@@ -142,7 +147,7 @@ private:
     take_experts();
     take_further_layers();
     if (is("afmoe")) settings_.set("mup_enabled", "true");
-    if (is("mimo2") && !settings_.value("attention.value_scale"))
+    if (is("mimo2") && !settings_.number_but_0("attention.value_scale"))
       settings_.set("attention_value_scale", "1");
     if (is("command-r"))
       settings_.set_flag("use_qk_norm", settings_.has("blk.0.attn_q_norm.weight"));

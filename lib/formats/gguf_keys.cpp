@@ -101,6 +101,7 @@ constexpr GgufKey gguf_key_rows[]{
     {"expert_weights_norm", "norm_expert_weight", "step35"},
     {"expert_weights_norm", "", "laguna"},
     {"expert_weights_norm", "norm_topk_prob"},
+    {"expert_weights_scale", "", "mimo2"},
     {"expert_weights_scale", "route_scale", "afmoe"},
     {"expert_weights_scale", "moe_routed_scaling_factor", "laguna"},
     {"expert_weights_scale", "moe_router_scaling_factor", "step35"},

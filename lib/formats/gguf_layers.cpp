@@ -89,6 +89,16 @@ void take_pattern(GgufSettings& settings, bool has_window) {
                    return windowed[i] && has_window ? slides : "full_attention";
                  }));
   const GgufValue* const pattern = settings.value(pattern_key);
+  if (pattern && pattern->is_array) {
+    if (pattern->count > 0 && !pattern->boolean() && !pattern->integer())
+      return settings.refuse(pattern_key, "where a list of true and false is expected");
+    if (const std::uint64_t layers = layers_of(settings); pattern->count < layers)
+      return settings.refuse(
+          pattern_key, fmt::format("which has {} entries for {} layers", pattern->count, layers));
+  }
+  // AFMoE's layers rotate by groups of four, whatever their windows.
+  if (pattern && settings.is("afmoe") && (pattern->is_array || pattern->integer() != 4))
+    return settings.refuse(pattern_key, "which is not computed here: 4 expected");
   if (settings.is(lists_windows)) {
     if (!pattern || !pattern->is_array)
       settings.refuse(pattern_key, pattern ? "where a list with an entry a layer is expected"
@@ -153,12 +163,6 @@ void take_by_kind(GgufSettings& settings, const ByKind& row, const std::vector<b
       settings.set(std::string(kind ? row.windowed : row.whole), fmt::format("{}", *value));
 }
 
-/// The part of a head that is rotated, which config.json has instead of the dimensions. A little
-/// more than it, because its product with the width is cut off.
-std::string part_of_head(double dims, double width) {
-  return dims >= width ? "1" : number_text((dims + 0.25) / width);
-}
-
 /// Moves the rotation that the file has for all layers to the object of one kind of them in
 /// config.json, and sets that of layers with a window, which are never scaled.
 void split_rotation(GgufSettings& settings) {
@@ -181,91 +185,44 @@ void split_rotation(GgufSettings& settings) {
   settings.set(windowed + "rope_type", "default");
   const double width = settings.number("attention.key_length").value_or(0),
                width_in_window = settings.number("attention.key_length_swa").value_or(width);
-  if (width <= 0 || width_in_window <= 0)
-    return settings.refuse("attention.key_length", "is missing: the width of a head expected");
+  for (const auto& [key, found] :
+       {std::pair("attention.key_length", width), {"attention.key_length_swa", width_in_window}})
+    if (found <= 0)
+      return settings.refuse(key, settings.value(key) ? "where the width of a head is expected"
+                                                      : "is missing: the width of a head expected");
   const double dims = settings.number("rope.dimension_count").value_or(width),
                dims_in_window = settings.number("rope.dimension_count_swa").value_or(dims);
   // In Step-3.5's files the number is that of layers with a window, twice that of the others.
-  settings.set(whole + "partial_rotary_factor",
-               part_of_head(settings.is("step35") ? dims / 2 : dims, width));
-  settings.set(windowed + "partial_rotary_factor", part_of_head(dims_in_window, width_in_window));
+  settings.set_rotated_part(whole + "partial_rotary_factor",
+                            settings.is("step35") ? dims / 2 : dims, width);
+  settings.set_rotated_part(windowed + "partial_rotary_factor", dims_in_window, width_in_window);
   const auto base = settings.number("rope.freq_base_swa");
   const double usual =
       settings.is("laguna") ? settings.number("rope.freq_base").value_or(1e4) : 1e4;
   settings.set(windowed + "rope_theta", number_text(base.value_or(usual)));
 }
 
-/// Gemma 4's layers without a window turn the first pairs of a head: the divisors of the others are
-/// beyond any number.
-void take_proportional(GgufSettings& settings) {
-  const std::string whole = "rope_parameters.full_attention.";
+/// Step-3.5's limits of experts and shared experts: one a layer, or one for all. llama.cpp takes
+/// less than a millionth for none.
+void take_step_limits(GgufSettings& settings, const std::vector<bool>& windowed) {
+  for (const auto& [key, name] : {std::pair("swiglu_clamp_exp", "swiglu_limits"),
+                                  {"swiglu_clamp_shexp", "swiglu_limits_shared"}}) {
+    const GgufValue* const limits = settings.value(key);
+    if (!limits) continue;
+    if (limits->is_array && limits->count < windowed.size())
+      settings.refuse(
+          key, fmt::format("which has {} numbers for {} layers", limits->count, windowed.size()));
+    settings.set(name, by_layer(windowed, [&](std::size_t layer) {
+                   const double limit = limits->number(limits->is_array ? layer : 0).value_or(0);
+                   return number_text(limit > 1e-6 ? limit : 0);
+                 }));
+  }
   const GgufTensor* const divisors = settings.tensor("rope_freqs.weight");
-  const auto type = settings.text("rope.scaling.type");
-  const auto refuse = [&](std::string_view found) {
-    settings.refuse_tensor("rope_freqs.weight",
-                           fmt::format("{}: ones, and for pairs that do not turn 1e30, expected "
-                                       "in a vector of half a head",
-                                       found));
-  };
-  if (type.value_or("none") != "none")
-    settings.refuse("rope.scaling.type", "which is not computed here: none expected");
-  for (const char* key : {"rope.scaling.factor", "rope.scale_linear"})
-    if (settings.number_but_0(key).value_or(1) != 1)
-      settings.refuse(key, "which is not computed here: 1 expected");
-  if (const auto dims = settings.number("rope.dimension_count");
-      dims && dims != settings.number("attention.key_length"))
-    settings.refuse("rope.dimension_count", "which is not computed here: a whole head expected");
-  settings.set(whole + "rope_type", "proportional");
-  settings.set(whole + "partial_rotary_factor", "1");
-  if (!divisors) return refuse("is missing");
-  constexpr std::size_t most = 4096;
-  if (divisors->dtype != DType::f32 || divisors->blocks || divisors->shape.size() != 1 ||
-      divisors->shape[0] == 0 || divisors->shape[0] > most)
-    return refuse(fmt::format("is {} of {}", to_string(divisors->shape), divisors->type));
-  const Tensor numbers = divisors->read();
-  const auto values = numbers.as<float>();
-  const auto turned = std::find_if(values.begin(), values.end(), [](float x) { return x != 1; });
-  constexpr float not_turned = 1e29F;
-  if (!std::all_of(turned, values.end(), [](float x) { return x >= not_turned; }))
-    return refuse("has other numbers");
-  settings.set(whole + "partial_rotary_factor",
-               part_of_head(static_cast<double>(turned - values.begin()),
-                            static_cast<double>(values.size())));
-}
-
-/// Refuses queries and keys of other widths than Gemma 4's keys give, for each kind of layers.
-void require_widths(GgufSettings& settings, const std::vector<bool>& windowed) {
-  const GgufValue* const heads = settings.value("attention.head_count");
-  const GgufValue* const key_heads = settings.value("attention.head_count_kv");
-  for (std::size_t i = 0; i < windowed.size(); ++i) {
-    const char* const key = windowed[i] ? "attention.key_length_swa" : "attention.key_length";
-    for (const auto& [part, counts] : {std::pair("attn_q", heads), {"attn_k", key_heads}}) {
-      const std::string name = fmt::format("blk.{}.{}.weight", i, part);
-      const GgufTensor* const tensor = settings.tensor(name);
-      const auto width = settings.number(key);
-      const auto count = counts ? counts->integer(counts->is_array ? i : 0) : std::nullopt;
-      if (!tensor || !width || !count || tensor->shape.size() != 2) continue;
-      if (const double rows = static_cast<double>(*count) * *width;
-          static_cast<double>(tensor->shape[0]) != rows)
-        return settings.refuse(key, fmt::format("but {} is {}: {} rows expected of {} heads", name,
-                                                to_string(tensor->shape), rows, *count));
-    }
-  }
-}
-
-/// Settings of Gemma 4's config.json that its files have as their tensors alone.
-void take_gemma4(GgufSettings& settings, const std::vector<bool>& windowed) {
-  take_proportional(settings);
-  require_widths(settings, windowed);
-  const double shared = settings.number("attention.shared_kv_layers").value_or(0);
-  for (std::size_t i = 0; i < windowed.size(); ++i) {
-    const auto has = [&](std::string_view name) {
-      return settings.has(fmt::format("blk.{}.{}.weight", i, name));
-    };
-    if (static_cast<double>(i) + shared >= static_cast<double>(windowed.size())) break;
-    if (!windowed[i] && has("attn_k") && !has("attn_v")) settings.set("attention_k_eq_v", "true");
-  }
-  settings.set_flag("enable_moe_block", settings.has("blk.0.ffn_gate_inp.weight"));
+  const double half = settings.number("attention.key_length").value_or(0) / 2;
+  if (divisors && (divisors->shape.size() != 1 || static_cast<double>(divisors->shape[0]) != half))
+    settings.refuse_tensor(divisors->name,
+                           fmt::format("is {}: {} numbers expected, half the width of a head",
+                                       to_string(divisors->shape), half));
 }
 
 } // namespace
@@ -295,11 +252,15 @@ void take_gguf_windows(GgufSettings& settings) {
 
 void take_gguf_kinds_of_layers(GgufSettings& settings) {
   if (!settings.is(gguf_two_rotations)) return;
+  const GgufValue* const pattern = settings.value(pattern_key);
+  if (settings.is(lists_windows) && !(pattern && pattern->is_array)) return; // refused
   const std::vector<bool> windowed = windowed_layers(settings);
   for (const ByKind& row : by_kind_rows)
     if (settings.is(row.architecture)) take_by_kind(settings, row, windowed);
-  if (settings.is("mimo2 step35") && settings.config.contains("rope_scaling.rope_type") &&
-      !settings.has("rope_freqs.weight"))
+  if (settings.is("mimo2 step35") && settings.number("rope.scaling.attn_factor").value_or(1) != 1)
+    settings.refuse("rope.scaling.attn_factor", "which is not computed here: 1 expected");
+  else if (settings.is("mimo2 step35") && settings.config.contains("rope_scaling.rope_type") &&
+           !settings.has("rope_freqs.weight"))
     settings.refuse("rope.scaling.type", "which is not computed here: none expected");
   split_rotation(settings);
   if (settings.is("laguna"))
@@ -309,15 +270,8 @@ void take_gguf_kinds_of_layers(GgufSettings& settings) {
       settings.set_number("num_attention_heads",
                           settings.number("attention.head_count").value_or(0));
     }
-  if (settings.is("gemma4")) take_gemma4(settings, windowed);
-  if (settings.is("step35"))
-    for (const auto& [key, name] : {std::pair("swiglu_clamp_exp", "swiglu_limits"),
-                                    {"swiglu_clamp_shexp", "swiglu_limits_shared"}})
-      if (const GgufValue* const limits = settings.value(key))
-        settings.set(name,
-                     limits->is_array ? limits->written() : by_layer(windowed, [&](std::size_t) {
-                       return limits->written();
-                     }));
+  if (settings.is("gemma4")) take_gguf_gemma4(settings, windowed);
+  if (settings.is("step35")) take_step_limits(settings, windowed);
 }
 
 } // namespace mha::io

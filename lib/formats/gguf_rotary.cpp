@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha::io {
 
@@ -67,7 +68,7 @@ struct OfWindow {
 };
 constexpr OfWindow of_window[]{
     {"rope.freq_base_swa", "rope.freq_base", "gemma3 laguna mimo2 step35 gemma4"},
-    {"rope.dimension_count_swa", "rope.dimension_count", gguf_two_rotations},
+    {"rope.dimension_count_swa", "rope.dimension_count", "laguna step35 gemma4"},
     {"attention.key_length_swa", "attention.key_length", "gemma4"},
     {"attention.value_length_swa", "attention.value_length", "gemma4"}};
 
@@ -98,12 +99,13 @@ void take_sections(GgufSettings& settings) {
     sum += size;
   }
   // A text's tokens have one position, and GLM-4.5's rows are in halves with sections or without.
-  if (settings.is("glm4moe")) return;
+  const bool has_fourth = list->count > 4 || list->integer(3).value_or(0) != 0;
+  if (settings.is("glm4moe") && !has_fourth) return;
   // GLM-4V's files with sections store the rows of q and k as halves.
   if (settings.is("glm4") && sum > 0)
     settings.refuse("rope.dimension_sections",
                     "which is not computed here for this architecture: 0 of each expected");
-  else if (list->count > 4 || list->integer(3).value_or(0) != 0)
+  else if (has_fourth)
     settings.refuse("rope.dimension_sections",
                     "which is not computed here: time, height and width, and 0, expected");
   else if (sum > 0)
@@ -140,6 +142,10 @@ public:
           (lengths ? lengths : shorts)->name,
           "has no counterpart, which is not computed here: one for long and one "
           "for short texts expected");
+    if (divides && settings_.is("afmoe bailingmoe2 laguna mimo2"))
+      settings_.refuse_tensor((divisors ? divisors : lengths)->name,
+                              "is not read by llama.cpp for this architecture: a file without it "
+                              "expected");
     if (divides && settings_.is("gemma3"))
       settings_.refuse_tensor(
           (divisors ? divisors : lengths)->name,
@@ -225,9 +231,14 @@ private:
     if (const auto part = settings_.number("rope.scaling.yarn_ext_factor");
         part && *part >= 0 && *part != 1)
       settings_.refuse("rope.scaling.yarn_ext_factor", scaled_otherwise);
-    if (settings_.value("rope.scaling.yarn_attn_factor"))
-      settings_.refuse("rope.scaling.yarn_attn_factor",
-                       "which files use in two ways: rope.scaling.attn_factor expected");
+    // The converter writes the published factor there, and llama.cpp computes its own instead.
+    const double own = attention_ * (all != 0 ? g(mscale) / g(all) : g(1));
+    if (const auto given = settings_.number("rope.scaling.yarn_attn_factor");
+        given && std::abs(*given - own) > 1e-3)
+      settings_.doubt("rope.scaling.yarn_attn_factor",
+                      fmt::format("is {}, which llama.cpp does not read: as there, cosines and "
+                                  "sines are multiplied by {:.4g}",
+                                  *given, own));
   }
 
   /// Refuses scalings that latent attention would also apply to the scores.

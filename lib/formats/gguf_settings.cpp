@@ -43,6 +43,10 @@ void GgufSettings::set_number(const std::string& name, double value) {
   set(name, number_text(value));
 }
 
+void GgufSettings::set_rotated_part(const std::string& name, double dims, double width) {
+  set(name, dims >= width ? "1" : number_text((dims + 0.25) / width));
+}
+
 const GgufValue* GgufSettings::value(std::string_view key) const {
   constexpr std::uint64_t most = 4096;
   read_.emplace(key);

@@ -24,6 +24,9 @@ public:
 
   void set(const std::string& name, std::string_view value) { config[name] = value; }
   void set_number(const std::string& name, double value);
+  /// Sets the part of a head that is rotated, which config.json has instead of the dimensions: a
+  /// little more than it, because its product with the width is cut off.
+  void set_rotated_part(const std::string& name, double dims, double width);
   void set_flag(const std::string& name, bool value) { set(name, value ? "true" : "false"); }
 
   /// The value of a key, which then counts as read; throws Error for a list longer than the number
@@ -65,6 +68,9 @@ void take_gguf_windows(GgufSettings& settings);
 /// Sets what layers with a window have otherwise than the others: numbers of heads, rotation.
 /// After take_gguf_rotary.
 void take_gguf_kinds_of_layers(GgufSettings& settings);
+
+/// Sets what Gemma 4's files have in their tensors; `windowed` has an entry a layer.
+void take_gguf_gemma4(GgufSettings& settings, const std::vector<bool>& windowed);
 
 /// Sets the rotation, its scaling, and the factors of queries that depend on their positions.
 void take_gguf_rotary(GgufSettings& settings);

@@ -83,7 +83,8 @@ constexpr std::string_view gemma4_ends =
 constexpr std::string_view gemma4_more =
     "inp_gate=per_layer_input_gate proj=per_layer_projection post_norm=post_per_layer_input_norm "
     "layer_output_scale=layer_scalar! ffn_gate_inp=router.proj ffn_gate_inp.scale=router.scale! "
-    "ffn_down_exps.scale=router.per_expert_scale! ffn_gate_up_exps=experts.gate_up_proj! "
+    "ffn_down_exps.scale=router.per_expert_scale! ffn_gate_exps=experts.#.gate_proj "
+    "ffn_up_exps=experts.#.up_proj ffn_gate_up_exps=experts.gate_up_proj! "
     "ffn_down_exps=experts.down_proj! pre_ffw_norm_2=pre_feedforward_layernorm_2 "
     "post_ffw_norm_1=post_feedforward_layernorm_1 post_ffw_norm_2=post_feedforward_layernorm_2";
 constexpr std::string_view mixtral_experts =

@@ -111,6 +111,8 @@ TEST_CASE("published mixtures: llama.cpp's logits of the last token", "[model]")
                 {"llama4_128e.gguf", "llama4_128e", 1e-5},
                 {"mimo2", "mimo2", 1e-6},
                 {"mimo2.gguf", "mimo2", 1e-6},
+                {"mimo2_fused.gguf", "mimo2", 1e-6},
+                {"step35_fused.gguf", "step35", 1e-5},
                 {"mimo2_mtp.gguf", "mimo2", 1e-6},
                 {"mimo2_novscale", "mimo2_novscale", 1e-6},
                 {"mimo2_novscale.gguf", "mimo2_novscale", 1e-6},

@@ -1,4 +1,6 @@
 """What llama.cpp's converter does to Gemma 4 (its conversion/gemma.py): names, keys, divisors of frequencies."""
+import re
+
 import numpy as np
 
 ENDS = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
@@ -12,6 +14,7 @@ BLOCK = {"input_layernorm": "attn_norm", "post_attention_layernorm": "post_atten
          "per_layer_input_gate": "inp_gate", "per_layer_projection": "proj", "post_per_layer_input_norm": "post_norm",
          "layer_scalar": "layer_output_scale", "router.proj": "ffn_gate_inp", "router": "ffn_gate_inp",
          "experts.factors": "ffn_down_exps", "experts.gate_up_proj": "ffn_gate_up_exps", "experts.down_proj": "ffn_down_exps",
+         "experts.gate_proj": "ffn_gate_exps", "experts.up_proj": "ffn_up_exps",
          "pre_feedforward_layernorm_2": "pre_ffw_norm_2", "post_feedforward_layernorm_1": "post_ffw_norm_1",
          "post_feedforward_layernorm_2": "post_ffw_norm_2"}
 MODELS = {"gemma4_text": ("gemma4", ENDS, BLOCK, "model.layers")}  # as gguf.py's
@@ -24,7 +27,13 @@ def prepared(c, tensors, _together):
         if name.endswith("router.per_expert_scale"):
             return name.replace("router.per_expert_scale", "experts.factors.scale")
         return name + ".weight" if name.endswith(("layer_scalar", "experts.gate_up_proj", "experts.down_proj")) else name
-    return {own(name): (dtype, np.asarray(array)) for name, (dtype, array) in tensors.items()}
+    found = {own(name): (dtype, np.asarray(array)) for name, (dtype, array) in tensors.items()}
+    # As NVFP4's files have it, here in every second layer: the experts' two first maps apart.
+    for name in [name for name in found if re.search(r"\.\d*[13579]\.experts\.gate_up_proj\.weight$", name)]:
+        dtype, both = found.pop(name)
+        for part, array in zip(("gate", "up"), np.split(both, 2, axis=1)):
+            found[name.replace("gate_up", part)] = (dtype, array)
+    return found
 
 
 def windowed(c):

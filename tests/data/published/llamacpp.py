@@ -142,7 +142,7 @@ def main():
     os.makedirs(given.out, exist_ok=True)
     for name in given.names:
         s = MODELS[name]
-        if s["kind"] in checkpoints.BOTH and not s.keys() & {"together", "guessers"}:
+        if s["kind"] in checkpoints.BOTH and not s.keys() & {"together", "guessers", "in_one"}:
             write_checkpoint(os.path.join(given.out, name), s)
         write_gguf(os.path.join(given.out, name + ".gguf"), s)
     # llama4's long text: a chunk of 8192 tokens and eight more.
