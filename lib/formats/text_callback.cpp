@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t axes = 4, shown_at_each_end = 3;
 constexpr double step = 1e-4; // four decimals
 /// Few numbers claim a large tensor, which is kept as a whole.
-constexpr std::size_t most_numbers = 15'000'000;
+constexpr std::size_t most_in_callback = 15'000'000;
 
 /// The line before a tensor's numbers: "ggml_debug: Qcur-0 = (f32) MUL_MAT(…) = {64, 5, 1, 1}".
 struct Heading {
@@ -134,9 +134,9 @@ private:
         heading_.operation.starts_with("ROPE") && dash != name.npos)
       name.insert(dash, "_rope");
     const std::size_t count = n[0] * n[1]; // of 32 bits each
-    if (n[2] > most_numbers || n[3] > most_numbers || count > most_numbers / (n[2] * n[3]))
+    if (n[2] > most_in_callback || n[3] > most_in_callback || count > most_in_callback / (n[2] * n[3]))
       file_.refuse(line_, fmt::format("{} is {}: at most {} numbers are read", quoted(name),
-                                      to_string(shape), most_numbers));
+                                      to_string(shape), most_in_callback));
     Entry entry{name, DType::f32, shape, true,
                 [n, shape, numbers = numbers_] { return among_not_saved(n, shape, numbers); }};
     entry.steps = steps_of_digits({}, step);

@@ -33,7 +33,6 @@ def parts():
         "long": process.measure_long,
         "json": process.measure_json,
         "growth": growth.measure_growth,
-        "bits": process.measure_bits,
     }
 
 
@@ -48,7 +47,7 @@ def default_program():
 def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--only", metavar="PART,PART",
-                        help="compute, causal, process, long, json, growth, bits; default: all")
+                        help="compute, causal, process, long, json, growth; default: all")
     parser.add_argument("--rounds", type=int, default=7, help="turns of everybody; default: 7")
     parser.add_argument("--sizes", default="abcd", help="sizes of compute; default: abcd")
     parser.add_argument("--longest", type=int, default=16384, help="tokens of long and growth; default: 16384")

@@ -191,27 +191,3 @@ def measure_json(bench, page):
                  aim(f"≤ {AIM_JSON_MEMORY} ×", times <= AIM_JSON_MEMORY)])
     page.table("json", None, rows, [f"{os.path.getsize(path) / 1e6:.0f} MB, arrays of {size(numbers)}",
                                     "mha-inspect info", "Python's json.load", "", "aim"])
-
-
-def measure_bits(bench, page):
-    T, d_model, heads = SIZES["b"]
-    source = layers.Layer(T, d_model, heads).save(bench.path("layer.npz"))
-    counts = sorted({1, 2, 3, machine.cores()})
-    progress(f"bits: every stage with {', '.join(map(str, counts))} threads")
-    first = None
-    for threads in counts:
-        folder = bench.path(f"bits-{threads}")
-        bench.ours("dump", source, "-o", folder, "--threads", str(threads))
-        if first is None:
-            first = folder
-            continue
-        for name in sorted(os.listdir(first)):
-            with open(os.path.join(first, name), "rb") as a, open(os.path.join(folder, name), "rb") as b:
-                if a.read() != b.read():
-                    raise layers.Mismatch(f"mha-inspect: {name} differs between {counts[0]} and {threads} threads")
-        shutil.rmtree(folder)
-    stages = len(os.listdir(first))
-    total = sum(os.path.getsize(os.path.join(first, name)) for name in os.listdir(first))
-    shutil.rmtree(first)
-    page.table("bits", None, [[f"T {T}, {d_model}, H {heads}", f"all {stages}", size(total), ", ".join(map(str, counts)),
-                               "the same bits ✓"]], ["size", "stages", "of together", "threads", "files have"])
