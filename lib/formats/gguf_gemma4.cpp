@@ -62,12 +62,12 @@ void require_widths(GgufSettings& settings, const std::vector<bool>& windowed) {
       const std::string name = fmt::format("blk.{}.{}.weight", i, part);
       const GgufTensor* const tensor = settings.tensor(name);
       const auto width = settings.number(key);
-      const auto count = counts ? counts->integer(counts->is_array ? i : 0) : std::nullopt;
-      if (!tensor || !width || !count || tensor->shape.size() != 2) continue;
-      if (const double rows = static_cast<double>(*count) * *width;
+      const std::int64_t count = counts ? counts->integer(counts->is_array ? i : 0).value_or(0) : 0;
+      if (!tensor || !width || count <= 0 || tensor->shape.size() != 2) continue;
+      if (const double rows = static_cast<double>(count) * *width;
           static_cast<double>(tensor->shape[0]) != rows)
         return settings.refuse(key, fmt::format("but {} is {}: {} rows expected of {} heads", name,
-                                                to_string(tensor->shape), rows, *count));
+                                                to_string(tensor->shape), rows, count));
     }
   }
 }
