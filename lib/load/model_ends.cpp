@@ -46,9 +46,11 @@ Tensor WholeModel::no_tokens(const ModelReader& reader) const {
 
 namespace {
 
-/// √n in the weights' precision: √3072 = 55.4256 is 55.5 in bfloat16.
-double rounded_root(std::size_t n, DType dtype) {
+/// √n in the precision of a table's rows, as Transformers has it: √3072 = 55.4256 is 55.5 in
+/// bfloat16. For GGUF in float32, whatever the table is stored in, as llama.cpp has it.
+double rounded_root(std::size_t n, const Tensor& table, const Group& group) {
   const double root = std::sqrt(static_cast<double>(n));
+  const DType dtype = group.contents->format == "gguf" ? DType::f32 : table.dtype();
   return value_at(convert(Tensor::of<double>({1}, std::span(&root, 1)), dtype), 0);
 }
 
@@ -104,7 +106,7 @@ void WholeModel::read_layer_embedding(const ModelReader& reader) {
          layers_[0].group.contents->name, description_->tensor("embed.layer")->name, columns,
          layers);
   e.width = columns / layers;
-  e.scale = rounded_root(e.width, e.table.dtype());
+  e.scale = rounded_root(e.width, e.table, layers_[0].group);
   e.map = reader.linear("embed.layer_map", width(), columns);
   e.norm = reader.norm("embed.layer_norm", e.width);
 }
@@ -257,7 +259,7 @@ void WholeModel::set_token_scale() {
   if (*scale == "sqrt_d_model")
     e.scale = root;
   else if (*scale == "rounded_sqrt_d_model")
-    e.scale = rounded_root(width(), e.tokens.dtype());
+    e.scale = rounded_root(width(), e.tokens, group);
   else
     e.scale = description_->token_scale.number(group).value_or(1);
 }

@@ -153,22 +153,54 @@ TEST_CASE("GGUF in blocks: the bits of a checkpoint with the rounded numbers", "
 
 TEST_CASE("GGUF of random checkpoints of every architecture: the same bits", "[gguf]") {
   const Folder folder;
-  const std::vector<std::string> variants{
-      "llama1",       "llama2-gqa",   "mistral",       "qwen2",    "qwen3",
-      "qwen3-untied", "gpt2",         "neox-parallel", "phi3",     "gemma",
-      "gemma2",       "gemma3",       "llama3.1",      "llama3.2", "llama2-linear-rope",
-      "qwen2.5-yarn", "phi3-longrope"};
+  const std::vector<std::string> variants{"llama1",
+                                          "llama2-gqa",
+                                          "mistral",
+                                          "qwen2",
+                                          "qwen3",
+                                          "qwen3-untied",
+                                          "gpt2",
+                                          "neox-parallel",
+                                          "phi3",
+                                          "gemma-of-4-relu",
+                                          "gemma2",
+                                          "gemma3-layer-types",
+                                          "llama3.1",
+                                          "llama3.2",
+                                          "llama2-linear-rope",
+                                          "qwen2.5-yarn",
+                                          "phi3-longrope"};
   if (!checkpoints(folder, variants)) return;
   for (const std::string& variant : variants) {
     const std::string out = folder.path(variant + ".gguf");
-    // Gemma's √d has the precision of the embedding; a norm that is stored + 1 lost its last bits.
-    const bool gemma = variant == "gemma" || variant == "gemma3";
-    REQUIRE(gguf("model " + folder.path(variant) + " " + out + (gemma ? " BF16" : " F32")));
-    // Factors of frequencies are float32 in the file.
+    REQUIRE(gguf("model " + folder.path(variant) + " " + out + " F32"));
+    // A norm that is stored + 1 lost its last bits; factors of frequencies are float32 in the file.
     const bool rounded = variant.starts_with("gemma") || variant.starts_with("llama3.") ||
                          variant.ends_with("longrope");
     check_same(out, folder.path(variant), some_ids, rounded ? 1e-4 : 0);
   }
+}
+
+TEST_CASE("GGUF of Gemma: the embedding's factor is float32, as llama.cpp's, in files of any type",
+          "[gguf]") {
+  const Folder folder;
+  if (!checkpoints(folder, {"gemma"})) return;
+  const auto embedded = [&](const std::string& model) {
+    const std::string out = folder.path("embed.npz");
+    REQUIRE(run({"dump", model, "--ids", "3", "-s", "embed", "-q", "-o", out}).code == 0);
+    return tensor_in(io::open(out), "embed");
+  };
+  const std::string out = folder.path("gemma.gguf");
+  REQUIRE(gguf("model " + folder.path("gemma") + " " + out + " BF16"));
+  const Tensor rounded = embedded(folder.path("gemma")), own = embedded(out);
+  const double root = std::sqrt(static_cast<double>(own.count()));
+  // Transformers rounds √d to the 8 bits of the checkpoint's bfloat16.
+  const double step = std::exp2(std::floor(std::log2(root)) - 7);
+  const double expected = root / (std::nearbyint(root / step) * step);
+  REQUIRE(std::fabs(expected - 1) > 1e-4);
+  for (std::size_t i = 0; i < own.count(); ++i)
+    if (const double x = value_at(rounded, i); x != 0)
+      CHECK(std::fabs(value_at(own, i) / x - expected) < 1e-6);
 }
 
 TEST_CASE("GGUF of further families: the checkpoint's numbers", "[gguf]") {
