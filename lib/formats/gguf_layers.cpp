@@ -110,8 +110,8 @@ void take_pattern(GgufSettings& settings, bool has_window) {
   for (std::size_t i = 0; i < windowed.size(); ++i)
     if (windowed[i] != slides_in(usual, static_cast<std::int64_t>(i)))
       return settings.doubt(pattern_key,
-                            fmt::format("is used; llama.cpp does not read this list and gives all "
-                                        "layers but each {}th a window",
+                            fmt::format("is used; llama.cpp does not read this list, and repeats "
+                                        "groups of {} layers",
                                         usual.size));
 }
 
