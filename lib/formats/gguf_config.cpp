@@ -44,6 +44,11 @@ private:
   bool is(std::string_view architectures) const { return settings_.is(architectures); }
   std::optional<double> number(std::string_view key) const { return settings_.number(key); }
 
+  /// The name in config.json of a key of this architecture.
+  std::string name_of(std::string_view key) const {
+    return std::string(find_gguf_key(key, settings_.architecture())->config);
+  }
+
   /// A key after "llama."; "" of another one.
   std::string_view own(std::string_view whole_key) const {
     const std::string prefix = settings_.whole("");
@@ -159,9 +164,7 @@ private:
 
   /// The layers after the last, which predict further tokens, are counted as blocks.
   void take_further_layers() {
-    if (!is(gguf_with_further_blocks)) return;
-    const double further = number("nextn_predict_layers").value_or(0),
-                 blocks = number("block_count").value_or(0);
+    const double further = settings_.further_blocks(), blocks = number("block_count").value_or(0);
     if (further <= 0 || further >= blocks) return;
     settings_.set_number("num_hidden_layers", blocks - further);
     settings_.set_number("num_nextn_predict_layers", further);
@@ -188,26 +191,22 @@ private:
       if (scores != sigmoid) settings_.set("topk_method", method);
     }
     if (!settings_.value("expert_weights_norm") && !is("llama4 laguna bailingmoe2"))
-      settings_.set_flag(is("afmoe")    ? "route_norm"
-                         : is("step35") ? "norm_expert_weight"
-                                        : "norm_topk_prob",
-                         is("qwen3moe"));
+      settings_.set_flag(name_of("expert_weights_norm"), is("qwen3moe"));
     if (is("mimo2")) settings_.set_flag("norm_topk_prob", true); // llama.cpp does not read the key
     if (is("laguna bailingmoe2") && !settings_.flag("expert_weights_norm").value_or(false))
       settings_.refuse("expert_weights_norm",
                        settings_.value("expert_weights_norm")
                            ? "which is not computed here: true expected"
                            : "is missing, which llama.cpp takes for false: true expected");
-    if (is("step35") && !settings_.number_but_0("expert_weights_scale"))
-      settings_.set("moe_router_scaling_factor", "1");
+    const bool has_usual_factor = is("step35") || is(gguf_grouped_experts);
+    if (has_usual_factor && !settings_.number_but_0("expert_weights_scale"))
+      settings_.set(name_of("expert_weights_scale"), "1");
     if (!is(gguf_grouped_experts)) {
       if (groups > 1)
         settings_.refuse("expert_group_count",
                          "which is not computed here for this architecture: 1 expected");
       return;
     }
-    if (!settings_.number_but_0("expert_weights_scale"))
-      settings_.set("routed_scaling_factor", "1");
     if (groups > 1) return;
     settings_.set("n_group", "1");
     settings_.set("topk_group", "1");

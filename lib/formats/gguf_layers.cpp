@@ -45,11 +45,7 @@ bool slides_in(const Groups& groups, std::int64_t layer) {
 /// The layers of the model, without the blocks that predict further tokens.
 std::uint64_t layers_of(const GgufSettings& settings) {
   constexpr double most = 4096;
-  const double blocks = settings.number("block_count").value_or(0),
-               further = settings.is(gguf_with_further_blocks)
-                             ? settings.number("nextn_predict_layers").value_or(0)
-                             : 0;
-  const double layers = blocks - std::max(0.0, further);
+  const double layers = settings.number("block_count").value_or(0) - settings.further_blocks();
   return layers > 0 && layers <= most ? static_cast<std::uint64_t>(layers) : 0;
 }
 

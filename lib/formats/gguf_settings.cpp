@@ -2,10 +2,13 @@
 
 #include <mha/files/contents.hpp>
 #include <mha/files/text.hpp>
+#include <mha/formats/gguf_tables.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/words.hpp>
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace mha::io {
 
@@ -65,6 +68,11 @@ std::optional<double> GgufSettings::number(std::string_view key) const {
 std::optional<double> GgufSettings::number_but_0(std::string_view key) const {
   const std::optional<double> found = number(key);
   return found == 0.0 ? std::nullopt : found;
+}
+
+double GgufSettings::further_blocks() const {
+  if (!is(gguf_with_further_blocks)) return 0;
+  return std::max(0.0, number("nextn_predict_layers").value_or(0));
 }
 
 std::optional<bool> GgufSettings::flag(std::string_view key) const {

@@ -36,6 +36,8 @@ public:
   std::optional<double> number(std::string_view key) const;
   /// The same, but nothing for 0.
   std::optional<double> number_but_0(std::string_view key) const;
+  /// The last blocks that predict further tokens and are not layers; 0 in most architectures.
+  double further_blocks() const;
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::string_view> text(std::string_view key) const;
   bool was_read(std::string_view key) const { return read_.contains(key); }

@@ -134,7 +134,8 @@ private:
         heading_.operation.starts_with("ROPE") && dash != name.npos)
       name.insert(dash, "_rope");
     const std::size_t count = n[0] * n[1]; // of 32 bits each
-    if (n[2] > most_in_callback || n[3] > most_in_callback || count > most_in_callback / (n[2] * n[3]))
+    if (n[2] > most_in_callback || n[3] > most_in_callback ||
+        count > most_in_callback / (n[2] * n[3]))
       file_.refuse(line_, fmt::format("{} is {}: at most {} numbers are read", quoted(name),
                                       to_string(shape), most_in_callback));
     Entry entry{name, DType::f32, shape, true,

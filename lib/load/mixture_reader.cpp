@@ -289,15 +289,19 @@ std::vector<LinearMap> ModelReader::experts(const char* key, std::size_t in,
   return maps;
 }
 
+/// Throws Error where the description has the other factor that the file lacks.
+void ModelReader::require_no_factor(const char* key, const char* whose) const {
+  if (const DescribedTensor* const up = description_.tensor(key))
+    fail("{}: {} is missing, the {} other factor; {}", group_.contents->name,
+         file_.whole_name(up->key, with_head(up->name, 0)), whose, give_X_instead);
+}
+
 /// Reads the first maps: apart, or gate and other factor in one.
 void ModelReader::read_first_maps(std::size_t width, Mixture& mixture) const {
   mixture.in = experts("experts.in", width);
   if (!mixture.in.empty()) {
     mixture.up = experts("experts.up", width, mixture.in[0].out());
-    if (const DescribedTensor* const up = description_.tensor("experts.up");
-        up && mixture.up.empty())
-      fail("{}: {} is missing, the experts' other factor; {}", group_.contents->name,
-           file_.whole_name(up->key, with_head(up->name, 0)), give_X_instead);
+    if (mixture.up.empty()) require_no_factor("experts.up", "experts'");
     return;
   }
   const std::vector<LinearMap> both = experts("experts.in_up", width);
@@ -322,11 +326,11 @@ Clamp ModelReader::clamp() const {
 
 /// Throws Error where the layer before or after this one has a tensor that this one lacks.
 void ModelReader::require_as_beside(const DescribedTensor& tensor) const {
-  const std::optional<std::size_t> layer = group_.number();
-  const std::string own = layer ? fmt::format("{}.", *layer) : "";
-  if (own.empty() || !file_.block().ends_with("." + own)) return;
+  const std::size_t layer = group_.number().value_or(0);
+  const std::string own = fmt::format("{}.", layer);
+  if (!file_.block().ends_with("." + own)) return;
   const std::string before = file_.block().substr(0, file_.block().size() - own.size());
-  for (const std::size_t other : {*layer + 1, *layer - 1})
+  for (const std::size_t other : {layer + 1, layer - 1})
     for (const std::string_view name : words_of(tensor.name, "|"))
       if (const std::string beside = fmt::format("{}{}.{}", before, other, name);
           group_.contents->find(beside))
@@ -383,10 +387,10 @@ std::shared_ptr<const Mixture> ModelReader::mixture(std::size_t width) const {
       shared.in = part_of(map, !gate_first, false), shared.up = part_of(map, gate_first, false);
     } else {
       shared.in = linear("shared.in", width);
-      if (present("shared.up")) shared.up = linear("shared.up", width, shared.in.out());
-      else if (const DescribedTensor* const up = description_.tensor("shared.up"))
-        fail("{}: {} is missing, the shared experts' other factor; {}", group_.contents->name,
-             file_.whole_name(up->key, up->name), give_X_instead);
+      if (present("shared.up"))
+        shared.up = linear("shared.up", width, shared.in.out());
+      else
+        require_no_factor("shared.up", "shared experts'");
     }
     shared.out = linear("shared.out", shared.in.out(), width);
     if (present("W_shared_gate")) mixture->shared_gate = linear("W_shared_gate", width, 1);

@@ -55,6 +55,7 @@ private:
   std::vector<LinearMap> in_blocks(const naming::DescribedTensor& tensor) const;
   const io::Entry* beside(const naming::DescribedTensor& tensor, std::string_view ending) const;
   void read_first_maps(std::size_t width, Mixture& mixture) const;
+  void require_no_factor(const char* key, const char* whose) const;
   void require_as_beside(const naming::DescribedTensor& tensor) const;
   Tensor one_each(const char* key, std::size_t experts) const;
   void refuse_experts() const;

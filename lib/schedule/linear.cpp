@@ -43,6 +43,7 @@ template <class T> void WeightInUse<T>::prepare(Routine routine, const Tensor& W
 template <class T>
 void WeightInUse<T>::multiply(Matrix<const T> x, std::size_t first, Matrix<T> y) const {
   if (packed_) return packed_->matrix().multiply(x, 0, first, y);
+  // Kept by the thread: blocks of less than 256 KiB would go back to the system after each product.
   thread_local Buffer<std::byte> read;
   thread_local Buffer<T> memory;
   const std::size_t together = columns_together<T>(*W_, y.cols);

@@ -11,8 +11,8 @@
 #include <system_error>
 
 #include <fcntl.h>
-#include <sys/uio.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace mha {

@@ -58,6 +58,9 @@ void check_logits(const std::vector<PublishedLogits>& models) {
       INFO(row.model << " in " << dtype);
       const Result result = run({"dump", folder.path(row.model), "--ids", ids, "-s", "logits",
                                  "--query", row.last, "--dtype", dtype, "-o", out});
+      // That file claims two positions, which a note tells.
+      const bool is_long = row.model == "mistral3_temp_ctx.gguf";
+      CHECK((is_long ? result.err.starts_with("note: the text has 6 tokens") : result.err == ""));
       INFO(result.err);
       CHECK(result.err.find("warning") == std::string::npos);
       REQUIRE(result.code == 0);

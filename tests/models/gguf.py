@@ -341,10 +341,8 @@ def keys_of(config, architecture, together=False):
             if ratio > 1 else 1.0
     if architecture in ("bert", "eurobert"):
         keys[f"{architecture}.attention.causal"] = False
-    if architecture == "exaone4" and config.get("sliding_window"):
-        keys["exaone4.attention.sliding_window_pattern"] = [kind == "sliding_attention" for kind in config["layer_types"]]
-    if architecture == "gemma3" and "layer_types" in config:
-        keys["gemma3.attention.sliding_window_pattern"] = [kind == "sliding_attention" for kind in config["layer_types"]]
+    if (architecture == "exaone4" and config.get("sliding_window")) or (architecture == "gemma3" and "layer_types" in config):
+        keys[f"{architecture}.attention.sliding_window_pattern"] = [kind == "sliding_attention" for kind in config["layer_types"]]
     if architecture == "olmo":  # whose config has none
         keys["olmo.attention.layer_norm_epsilon"] = 1e-5
     if "query_pre_attn_scalar" in config:

@@ -3,8 +3,8 @@
 
     /usr/bin/python3 tests/data/published/llamacpp.py OUT [NAME …]     # all: 9 MB; the test writes them when it runs
 
-OUT/NAME.gguf, and OUT/NAME/ for those that llamacpp_checkpoints.py has as their makers' checkpoints. llamacpp_models.py has the mixtures, llamacpp_dense.py the
-others and their sources. The tokens are 3 7 11 19 23 5; llamacpp/expected.json has the last one's logits from the
+OUT/NAME.gguf, and OUT/NAME/ for those that llamacpp_checkpoints.py has as their makers' checkpoints. llamacpp_models.py
+has the mixtures, llamacpp_dense.py the others and their sources. The tokens are 3 7 11 19 23 5; llamacpp/expected.json has the last one's logits from the
 source's tests, llama4's also of the text in OUT/long.npy. llama.cpp's own graphs computed them in float32 (ferrox'
 scripts/gptoss_reference_logits.cpp). The source's own tolerance is 1e-6 to 3e-5.
 
@@ -96,8 +96,9 @@ def gated_keys(s):
 
 def keys(s):
     """As ferrox' scripts write them: what an architecture's own files do not have is missing."""
+    key_heads = s["K"] + s["K"][-1:] * s.get("guessers", 0) if isinstance(s["K"], list) else s["K"]
     found = {"block_count": s["layers"] + s.get("guessers", 0), "context_length": 64, "embedding_length": s["d"],
-             "feed_forward_length": s["ff"], "attention.head_count": s["H"], "attention.head_count_kv": s["K"] + s["K"][-1:] * s.get("guessers", 0) if isinstance(s["K"], list) else s["K"],
+             "feed_forward_length": s["ff"], "attention.head_count": s["H"], "attention.head_count_kv": key_heads,
              "attention.key_length": s["d_k"], "attention.value_length": s["d_v"],
              "attention.layer_norm_rms_epsilon": s["eps"], "rope.freq_base": s["base"],
              "rope.dimension_count": s.get("dims", s["d_k"])}

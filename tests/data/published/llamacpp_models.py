@@ -103,15 +103,16 @@ MIXTURES = {
     "laguna": model("laguna", 0x1A60A, 3, 32, ff=48, shared=24, local=[0] * 3, dims=[8] * 3, factor=2.5, last=RAISED),
     "laguna_swa": LAGUNA, "laguna_swa_rot": LAGUNA | {"dims": [8, 4, 4, 4]},
     "llama4": LLAMA4, "llama4_128e": LLAMA4 | {"E": 128, "last": RAISED},
-    # The logits of mimo2: files of today have three blocks more, which predict further tokens.
     "mimo2": MIMO, "mimo2_novscale": MIMO | {"value": 1.0},
+    # Of the same logits: MiMo-V2.5's fused matrix, and a further block, as files of today have three.
     "mimo2_fused": MIMO | {"in_one": True},
     "mimo2_mtp": MIMO | {"keys": {"nextn_predict_layers": 1}, "guessers": 1, "guesser": "attn_norm attn_q attn_k attn_v "
                          "attn_output ffn_norm ffn_gate ffn_up ffn_down nextn.eh_proj nextn.enorm nextn.hnorm"},
     "minimax-m2": model("minimax-m2", 0x6D2A2, 2, 32, {"expert_gating_func": 2}, d_k=16, dims=8, ff=16, dense=[],
                         whole_norms=True),
     "qwen3moe": model("qwen3moe", 0x93003, 2, 32, d_k=16, dense=[]),
-    "step35": STEP, "step35_fused": STEP | {"in_one": True}, "step35_noclamp": STEP | {"clamp": [0.0] * 4, "clamp_shared": [0.0] * 4}}
+    "step35": STEP, "step35_fused": STEP | {"in_one": True},
+    "step35_noclamp": STEP | {"clamp": [0.0] * 4, "clamp_shared": [0.0] * 4}}
 
 
 def at(value, n):
