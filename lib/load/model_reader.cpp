@@ -253,4 +253,18 @@ void ModelReader::refuse_experts() const {
            group_.contents->name, file_.block(), router, give_X_instead);
 }
 
+/// Throws Error where the layer before or after this one has a tensor that this one lacks.
+void ModelReader::require_as_beside(const DescribedTensor& tensor) const {
+  const std::size_t layer = group_.number().value_or(0);
+  const std::string own = fmt::format("{}.", layer);
+  if (!file_.block().ends_with("." + own)) return;
+  const std::string before = file_.block().substr(0, file_.block().size() - own.size());
+  for (const std::size_t other : {layer + 1, layer - 1})
+    for (const std::string_view name : words_of(tensor.name, "|"))
+      if (const std::string beside = fmt::format("{}{}.{}", before, other, name);
+          group_.contents->find(beside))
+        fail("{}: {}{} is missing, though {} is there; {}", group_.contents->name, file_.block(),
+             name, beside, give_X_instead);
+}
+
 } // namespace mha
